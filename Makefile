@@ -1,0 +1,66 @@
+# Every target makes its own virtual environment in .venv and installs what it needs.
+# Pick another interpreter with `make test PYTHON=python3.12`.
+
+PYTHON ?= python3
+VENV   := .venv
+RUN    := $(VENV)/bin/python -m
+PIP    := $(RUN) pip install -qq --disable-pip-version-check
+PYTEST_ARGS ?=
+BENCH_ARGS  ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format bench clean
+
+help:  ## show this list
+	@echo "usage: make TARGET"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*##/  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+
+demo: $(VENV)/core.stamp  ## run the worked example in the terminal
+	@$(RUN) permatch demo
+
+test: lint  ## lint, then run all tests
+	$(RUN) pytest -m "not gpu and not data" $(PYTEST_ARGS)
+
+lint: $(VENV)/dev.stamp  ## check style, formatting, types and the import contract
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) basedpyright --pythonpath $(VENV)/bin/python
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/dev.stamp  ## format the code and apply the safe fixes
+	$(RUN) ruff check --fix-only .
+	$(RUN) ruff format .
+
+bench: $(VENV)/bench.stamp  ## run the benchmarks
+	$(RUN) benchmarks $(BENCH_ARGS)
+
+clean:  ## remove the environment, caches and build products
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so an interrupted installation is taken up again.
+$(VENV)/venv.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  found=$$($(PYTHON) --version 2>/dev/null) || found="not there"; \
+	  echo "error: permatch needs Python 3.11 or newer; \`$(PYTHON)\` is $$found." \
+	    "Try: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/core.stamp: pyproject.toml $(VENV)/venv.stamp
+	@echo "installing permatch into $(VENV) (about a minute, once)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
+	@echo "installing permatch and the development tools into $(VENV) (about a minute, once)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/core.stamp
+
+$(VENV)/bench.stamp: pyproject.toml $(VENV)/venv.stamp
+	@echo "installing permatch and its rivals into $(VENV) (about a minute, once)"
+	@$(PIP) --editable '.[bench]'
+	@touch $@ $(VENV)/core.stamp

@@ -1,0 +1,55 @@
+"""What the arithmetic alone would cost on this machine."""
+
+import time
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from permatch.kernels.simd import WIDTH, load, splat, store
+
+# Additions and multiplications per sign vector and column in the Glynn kernel: 16 additions
+# and 14 multiplications for two columns under both signs of the pair row.
+GLYNN_OPERATIONS = 30 / 4
+
+
+@njit(nogil=True)
+def _burn(n, out):
+    """Six chains of multiplications beside six of additions, to keep all units busy."""
+    a0 = a1 = a2 = a3 = a4 = a5 = splat(1.0)
+    b0 = b1 = b2 = b3 = b4 = b5 = splat(0.0)
+    factor = load(out, 0)
+    term = load(out, WIDTH)
+    for _ in range(n):
+        a0 = a0 * factor
+        b0 = b0 + term
+        a1 = a1 * factor
+        b1 = b1 + term
+        a2 = a2 * factor
+        b2 = b2 + term
+        a3 = a3 * factor
+        b3 = b3 + term
+        a4 = a4 * factor
+        b4 = b4 + term
+        a5 = a5 * factor
+        b5 = b5 + term
+    store(out, 0, ((a0 + a1) + (a2 + a3)) + (a4 + a5))
+    store(out, WIDTH, ((b0 + b1) + (b2 + b3)) + (b4 + b5))
+
+
+@cache
+def peak_operations_per_second() -> float:
+    """Measure double-precision additions and multiplications per second of one core."""
+    n = 2_000_000
+    best = float("inf")
+    for _ in range(9):
+        out = np.concatenate([np.full(WIDTH, 1.0 - 1e-9), np.full(WIDTH, 1e-9)])
+        start = time.perf_counter()
+        _burn(n, out)
+        best = min(best, time.perf_counter() - start)
+    return 12 * WIDTH * n / best
+
+
+def glynn_floor(size: int) -> float:
+    """Seconds one core needs for the arithmetic of one Glynn walk alone."""
+    return GLYNN_OPERATIONS * size * 2.0 ** (size - 1) / peak_operations_per_second()

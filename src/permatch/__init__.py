@@ -1,0 +1,96 @@
+"""Probabilities over the perfect matchings of a bipartite graph.
+
+    scores (m, m)  ->  log_partition, marginals (m, m)     p(y) ~ exp(sum_i scores[i, y(i)])
+
+Every name below is loaded on first use, so ``import permatch`` is quick and loads neither
+the compiler nor anything optional.
+
+Examples
+--------
+>>> import permatch as pm
+>>> d = pm.MatchingDistribution([[1.0, 0.0], [0.0, 1.0]])
+>>> d.mode().tolist()
+[0, 1]
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from permatch import errors
+from permatch._version import __version__
+
+if TYPE_CHECKING:  # for type checkers and completion; the table below does the work
+    from permatch.decoding import KBest, best_matching, k_best
+    from permatch.distribution import MatchingDistribution
+    from permatch.inference import (
+        AutoEngine,
+        Diagnostics,
+        Enumeration,
+        Glynn,
+        InferenceResult,
+        Ryser,
+        SmallBatch,
+        SubsetDP,
+        infer,
+        log_partition,
+        marginals,
+    )
+
+__all__ = [
+    "AutoEngine",
+    "Diagnostics",
+    "Enumeration",
+    "Glynn",
+    "InferenceResult",
+    "KBest",
+    "MatchingDistribution",
+    "Ryser",
+    "SmallBatch",
+    "SubsetDP",
+    "__version__",
+    "best_matching",
+    "errors",
+    "infer",
+    "k_best",
+    "log_partition",
+    "marginals",
+]
+
+#: Where each lazily loaded name lives.
+_HOMES = {
+    "AutoEngine": "permatch.inference",
+    "Diagnostics": "permatch.inference",
+    "Enumeration": "permatch.inference",
+    "Glynn": "permatch.inference",
+    "InferenceResult": "permatch.inference",
+    "KBest": "permatch.decoding",
+    "MatchingDistribution": "permatch.distribution",
+    "Ryser": "permatch.inference",
+    "SmallBatch": "permatch.inference",
+    "SubsetDP": "permatch.inference",
+    "best_matching": "permatch.decoding",
+    "infer": "permatch.inference",
+    "k_best": "permatch.decoding",
+    "log_partition": "permatch.inference",
+    "marginals": "permatch.inference",
+}
+
+
+#: Rooms that can be reached as ``permatch.room`` without an import of their own.
+_ROOMS = ("decoding", "inference")
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home and keep it."""
+    if name in _ROOMS:
+        return import_module(f"permatch.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,0 +1,49 @@
+"""Optional dependencies: absent means directions, broken means the real traceback."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from permatch.errors import MissingDependencyError
+
+
+def require(module: str, extra: str, *, what: str | None = None) -> ModuleType:
+    """Import an optional module, or say which extra to install.
+
+    Only a package that is not there at all is reported as missing.  One that is there but
+    fails to import, perhaps for want of a dependency of its own, raises its own error.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name, such as ``"matplotlib.pyplot"``.
+    extra : str
+        The extra of permatch that installs it.
+    what : str, optional
+        The feature that needs it, to open the message with.
+
+    Returns
+    -------
+    module : ModuleType
+        The imported module.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package is not installed.
+
+    Examples
+    --------
+    >>> require("no_such_package", "tables", what="read_frame")
+    Traceback (most recent call last):
+        ...
+    permatch.errors.MissingDependencyError: read_frame needs no_such_package: pip ...
+    """
+    package = module.partition(".")[0]
+    if find_spec(package) is None:
+        raise MissingDependencyError(
+            f"{what or 'this part of permatch'} needs {package}: "
+            f"pip install 'permatch[{extra}]'",
+            name=package,
+        )
+    return import_module(module)

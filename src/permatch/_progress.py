@@ -1,0 +1,67 @@
+"""What a person at a terminal sees while something long runs; scripts see nothing."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+logger = logging.getLogger("permatch")
+
+#: Seconds of expected work from which a progress bar appears by itself.
+PATIENCE = 2.0
+
+_COMPILING = "compiling kernels (some seconds, once; later runs load them from disk)"
+
+
+@contextmanager
+def progress_bar(
+    title: str, n_tasks: int, seconds: float, is_wanted: bool | None
+) -> Iterator[Callable[[int], None] | None]:
+    """Yield a callback taking the number of tasks begun, or None to show nothing.
+
+    With ``is_wanted=None`` a bar appears on interactive terminals when `seconds`, the
+    expected time, exceeds `PATIENCE`.
+    """
+    if is_wanted is None:
+        is_wanted = seconds > PATIENCE and sys.stderr.isatty()
+    if not is_wanted:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    # Where lines cannot be erased, the finished bar is all there is to see.
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
+        task = bar.add_task(title, total=n_tasks)
+        yield lambda n_begun: bar.update(task, completed=n_begun)
+
+
+def announce_compilations() -> None:
+    """From now on, say so once when a kernel of permatch has to be compiled.
+
+    Kernels are cached on disk, so this is seen on a machine's first use only; without it
+    the first call would seem to hang.  The compiler's own events are followed, so nothing
+    is said when kernels come from disk, or when others compile theirs.
+    """
+    from numba.core import event
+
+    class Watcher(event.Listener):
+        is_told = False
+
+        def on_start(self, event: event.Event) -> None:
+            function = getattr(event.data.get("dispatcher"), "py_func", None)
+            if self.is_told or not getattr(function, "__module__", "").startswith(
+                "permatch."
+            ):
+                return
+            self.is_told = True
+            logger.info(_COMPILING)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"permatch: {_COMPILING} ...\n")
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    event.register("numba:compile", Watcher())

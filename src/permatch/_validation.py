@@ -1,0 +1,277 @@
+"""Checks made once, at the public edge; everything below trusts its input."""
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch.errors import (
+    InfeasibleGraphError,
+    InfiniteScoreError,
+    InvalidMatchingError,
+    InvalidOptionError,
+    NaNScoreError,
+    ScoreShapeError,
+    ScoreTypeError,
+)
+
+#: Largest finite score taken: sums over a matching and its prices must not overflow
+#: float64.
+MAX_SCORE = 1e300
+
+_SHAPES = "one (m, m) array, a stack (b, m, m), or a list of (m, m) arrays"
+
+
+@dataclass(frozen=True)
+class ScoreBatch:
+    """Checked scores, graphs of equal size stacked together.
+
+    `stacks` pairs the positions of the graphs in the input with their (b, m, m) scores.
+    """
+
+    kind: Literal["one", "stack", "list"]
+    n_graphs: int
+    stacks: list[tuple[IntArray, FloatArray]]
+
+
+def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
+    """Sort scores of any accepted form into stacks of equal size, checking every entry.
+
+    With ``check=False`` float64 arrays are taken as they are and only shapes are read.
+    """
+    if _is_list_of_graphs(scores):
+        graphs = [_square(graph, f"graph {k}", check) for k, graph in enumerate(scores)]
+        by_size: dict[int, list[int]] = {}
+        for k, graph in enumerate(graphs):
+            by_size.setdefault(len(graph), []).append(k)
+        stacks = [
+            (np.array(members, dtype=np.intp), np.stack([graphs[k] for k in members]))
+            for _, members in sorted(by_size.items())
+        ]
+        return ScoreBatch("list", len(graphs), stacks)
+    array = _as_floats(scores, "scores")
+    if array.ndim == 2:
+        array = _square(array, "scores", check)
+        return ScoreBatch("one", 1, [(np.zeros(1, dtype=np.intp), array[None])])
+    if array.ndim != 3 or array.shape[1] != array.shape[2]:
+        raise ScoreShapeError(
+            f"scores must be {_SHAPES}, with as many rows as columns; got shape "
+            f"{array.shape}. "
+            "Pad the smaller side with extra nodes to make a graph square."
+        )
+    if check:
+        _check_entries(array, "scores")
+    return ScoreBatch("stack", len(array), [(np.arange(len(array)), array)])
+
+
+def check_scores(scores: Any) -> FloatArray:
+    """Return one (m, m) score matrix as contiguous float64, or say what is wrong."""
+    return _square(scores, "scores", check=True)
+
+
+def _is_list_of_graphs(scores: Any) -> bool:
+    if isinstance(scores, np.ndarray):
+        return scores.dtype == object and scores.ndim == 1
+    if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
+        return False
+    # A nested list of numbers is one graph: its elements have one dimension, not two.
+    try:
+        return all(_n_dims(element) == 2 for element in scores)
+    except ValueError as err:
+        raise ScoreShapeError(
+            f"scores must be {_SHAPES}; got a nested list whose rows differ in length. "
+            "Make every graph square."
+        ) from err
+
+
+def _n_dims(element: Any) -> int:
+    """Return the number of dimensions, 0 for what is no array; ValueError if ragged."""
+    n_dims = getattr(element, "ndim", None)
+    return n_dims if isinstance(n_dims, int) else np.ndim(element)
+
+
+def _as_floats(scores: Any, name: str) -> FloatArray:
+    if isinstance(scores, np.ma.MaskedArray):
+        raise ScoreTypeError(
+            f"{name} must be a plain array, got a masked array. "
+            "Use scores.filled(-np.inf) to forbid the masked edges."
+        )
+    if hasattr(scores, "toarray"):
+        raise ScoreTypeError(
+            f"{name} must be a dense array, got {type(scores).__name__}. In a sparse "
+            "matrix a "
+            "missing entry means 0, in scores it should mean -inf: build a dense array of "
+            "-np.inf "
+            "and fill in the allowed edges."
+        )
+    try:
+        array = np.asarray(scores)
+    except (ValueError, TypeError) as err:
+        raise ScoreShapeError(
+            f"{name} must be {_SHAPES}; got nested sequences whose lengths differ. "
+            "Make every graph square."
+        ) from err
+    if array.dtype.kind not in "fiu":
+        hint = {
+            "b": "For a mask of allowed edges use np.where(mask, 0.0, -np.inf).",
+            "c": "Scores are real log-weights; take the real part if you mean that.",
+        }.get(array.dtype.kind, "Convert it with np.asarray(scores, dtype=float).")
+        raise ScoreTypeError(
+            f"{name} must hold real numbers (float or int), got dtype {array.dtype}. {hint}"
+        )
+    with np.errstate(
+        over="ignore"
+    ):  # a long double beyond float64 becomes inf, caught below
+        return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def _square(scores: Any, name: str, check: bool) -> FloatArray:
+    array = _as_floats(scores, name)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise ScoreShapeError(
+            f"{name} must be square, with as many rows as columns; got shape "
+            f"{array.shape}. "
+            "Pad the smaller side with extra nodes to make a graph square."
+        )
+    if check:
+        _check_entries(array, name)
+    return array
+
+
+def _check_entries(array: FloatArray, name: str) -> None:
+    if array.size == 0:
+        return
+    highest = array.max()  # NaN if any entry is NaN
+    if highest <= MAX_SCORE and array.min() >= -MAX_SCORE:
+        return
+    if np.isnan(highest):
+        raise NaNScoreError(
+            f"{name} must not contain NaN; got {np.isnan(array).sum()} of them, the first "
+            "at "
+            f"{_first(np.isnan(array))}. Use -np.inf to forbid an edge."
+        )
+    is_wrong = (np.abs(array) > MAX_SCORE) & (array != -np.inf)
+    if is_wrong.any():
+        raise InfiniteScoreError(
+            f"{name} must be at most {MAX_SCORE:g} in size, or -inf to forbid an edge; got "
+            f"{array[is_wrong][0]} at {_first(is_wrong)}. To force an edge, forbid the "
+            "others "
+            "of its row, or use given={row: col}."
+        )
+
+
+def _first(mask: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(k) for k in np.argwhere(mask)[0])
+
+
+def no_perfect_matching(
+    scores: FloatArray, name: str = "this graph"
+) -> InfeasibleGraphError:
+    """Return the error to raise when the allowed edges contain no perfect matching."""
+    size = len(scores)
+    n_allowed = int(np.isfinite(scores).sum())
+    return InfeasibleGraphError(
+        f"a graph needs a perfect matching among its allowed edges; {name} of size {size} "
+        f"has {n_allowed} of {size * size} edges allowed (score above -inf) and no perfect "
+        "matching. Allow more edges, or drop the graph."
+    )
+
+
+def check_matchings(matchings: Any, size: int) -> IntArray:
+    """Return matchings as an integer array (n, size), each row a permutation, or raise."""
+    try:
+        array = np.asarray(matchings)
+    except ValueError as err:
+        raise InvalidMatchingError(
+            f"a matching lists {size} columns, one per row; got rows of different lengths."
+        ) from err
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.intp)  # what NumPy makes of an empty list
+    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise InvalidMatchingError(
+            f"a matching is an integer array of {size} columns, one per row of the graph "
+            f"(or a stack of them); got dtype {array.dtype} and shape {array.shape}."
+        )
+    array = np.atleast_2d(array).astype(np.intp)
+    is_permutation = (np.sort(array, axis=1) == np.arange(size)).all(axis=1)
+    if not is_permutation.all():
+        worst = array[~is_permutation][0]
+        raise InvalidMatchingError(
+            f"a matching uses each of the columns 0 .. {size - 1} exactly once; got "
+            f"{worst.tolist()}. Columns are counted from 0."
+        )
+    return array
+
+
+def check_given(given: Any, size: int) -> dict[int, int]:
+    """Return known edges as a dict row -> column, all different and inside the graph."""
+    if not isinstance(given, Mapping):
+        raise InvalidMatchingError(
+            f"given must be a mapping from row to column, such as {{0: 2}}; got {given!r}."
+        )
+    known: dict[int, int] = {}
+    for row, col in given.items():
+        for what, index in (("row", row), ("column", col)):
+            position = _as_index(index)
+            if position is None or not 0 <= position < size:
+                raise InvalidMatchingError(
+                    f"given must name rows and columns 0 .. {size - 1}; got {what} "
+                    f"{index!r}."
+                )
+        known[int(row)] = int(col)
+    if len(set(known.values())) < len(known):
+        raise InvalidMatchingError(
+            f"given must match each column at most once; got {known}. Drop one of the "
+            "edges."
+        )
+    return known
+
+
+def check_count(value: Any, name: str, lowest: int) -> int:
+    """Return `value` as an int of at least `lowest`."""
+    count = _as_index(value)
+    if count is None or count < lowest:
+        raise InvalidOptionError(
+            f"{name} must be a whole number of at least {lowest}, got {value!r}."
+        )
+    return count
+
+
+def check_jobs(n_jobs: Any) -> int:
+    """Return the number of threads meant by `n_jobs`, by scikit-learn's convention."""
+    if n_jobs is None:
+        return 1
+    count = _as_index(n_jobs)
+    if count is None or count == 0:
+        raise InvalidOptionError(
+            "n_jobs must be a whole number other than 0, or None for one thread; got "
+            f"{n_jobs!r}. Use -1 for all processors."
+        )
+    return count if count > 0 else max(1, (os.cpu_count() or 1) + 1 + count)
+
+
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a generator from a seed, a generator, or None for fresh entropy."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    seed = _as_index(rng)
+    if seed is None or seed < 0:
+        raise InvalidOptionError(
+            f"rng must be a non-negative seed, a numpy.random.Generator or None; got "
+            f"{rng!r}."
+        )
+    return np.random.default_rng(seed)
+
+
+def _as_index(value: Any) -> int | None:
+    """Return a whole number as an int; None for anything else, booleans included."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

@@ -1,0 +1,1 @@
+"""The command line: thin commands that read, call the library and print."""

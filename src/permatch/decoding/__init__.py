@@ -1,0 +1,6 @@
+"""Scores or marginals in, matchings out."""
+
+from permatch.decoding.kbest import KBest, k_best
+from permatch.decoding.lap import bayes_matching, best_matching
+
+__all__ = ["KBest", "bayes_matching", "best_matching", "k_best"]

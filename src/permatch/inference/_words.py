@@ -1,0 +1,33 @@
+"""Rough amounts in words, for messages: "about 12 minutes", "16 GiB"."""
+
+_TIMES = (
+    (3.16e7, "years"),
+    (86400.0, "days"),
+    (3600.0, "hours"),
+    (60.0, "minutes"),
+    (1.0, "seconds"),
+    (1e-3, "milliseconds"),
+)
+_SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+
+
+def seconds_in_words(log2_seconds: float) -> str:
+    """Return a duration, given as log2 because exponential costs overflow a float."""
+    if log2_seconds > 55:
+        return "more than a billion years"
+    return _in_units(2.0**log2_seconds, _TIMES, "less than a millisecond")
+
+
+def bytes_in_words(log2_bytes: float) -> str:
+    """Return an amount of memory, given as log2."""
+    if log2_bytes > 60:
+        return "more than a million TiB"
+    return _in_units(2.0**log2_bytes, _SIZES, "less than 1 KiB")
+
+
+def _in_units(amount: float, units: tuple[tuple[float, str], ...], least: str) -> str:
+    for factor, unit in units:
+        if amount >= factor:
+            count = amount / factor
+            return f"{count:.1f} {unit}" if count < 10 else f"{count:.0f} {unit}"
+    return least

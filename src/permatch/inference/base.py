@@ -1,0 +1,191 @@
+"""The seam: scores (m, m) -> log-partition and marginals (m, m).
+
+    p(matching) = exp( sum_i scores[i, matching[i]] - log_partition )
+    marginals[i, j] = p(matching[i] == j)
+
+Nothing below knows about features or parameters, nothing above about bit masks.  An engine
+is a frozen dataclass of options.  The public `infer` checks, sorts graphs by size and
+reports; the private `_infer_stack` computes.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from permatch._parallel import run_tasks
+from permatch._progress import progress_bar
+from permatch._types import FloatArray, IntArray, Scores
+from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
+from permatch.errors import SizeLimitError
+from permatch.inference._words import bytes_in_words, seconds_in_words
+from permatch.inference.result import InferenceResult, StackResult, merge
+
+
+@dataclass(frozen=True)
+class Job:
+    """How the work is to be carried out: threads and progress, never part of the answer."""
+
+    n_jobs: int = 1
+    progress: bool | None = None
+
+    def run(
+        self,
+        task: Callable[[int], None],
+        n_tasks: int,
+        title: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Run ``task(0) .. task(n_tasks - 1)`` on the job's threads.
+
+        A `title` and the expected `seconds` on one thread are for work worth a progress
+        bar.
+        """
+        is_shown = self.progress if title else False
+        with progress_bar(title, n_tasks, seconds / self.n_jobs, is_shown) as on_progress:
+            run_tasks(task, n_tasks, self.n_jobs, on_progress)
+
+    def run_ranges(
+        self,
+        task: Callable[[int, int], None],
+        n_items: int,
+        per_task: int,
+        title: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Run ``task(first, last)`` over consecutive ranges of `per_task` items."""
+
+        def run_range(k: int) -> None:
+            task(k * per_task, min((k + 1) * per_task, n_items))
+
+        self.run(run_range, -(-n_items // per_task), title, seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstractEngine(ABC):
+    """An algorithm behind the seam.
+
+    Parameters
+    ----------
+    max_size : int
+        Largest graph accepted; larger ones are refused with an estimate of their cost.
+    """
+
+    max_size: int = 0
+
+    name: ClassVar[str]
+    is_exact: ClassVar[bool] = True
+    has_marginals: ClassVar[bool] = True
+
+    def infer(
+        self,
+        scores: Scores,
+        *,
+        n_jobs: int | None = None,
+        check: bool = True,
+        progress: bool | None = None,
+    ) -> InferenceResult:
+        """Return the log-partition and marginals of one graph or many.
+
+        Parameters
+        ----------
+        scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
+            Log-weight of each edge; ``-inf`` forbids an edge.
+        n_jobs : int, optional
+            Threads; None means one, -1 all processors.  The result does not depend on it.
+        check : bool
+            False skips the search for NaN and infinities, for callers who did it
+            themselves.
+        progress : bool, optional
+            Whether to show a progress bar; None shows one on terminals when it will take
+            long.
+
+        Returns
+        -------
+        InferenceResult
+            Shaped as the input was.
+        """
+        batch = check_batch(scores, check=check)
+        job = Job(check_jobs(n_jobs), progress)
+        for _, stack in batch.stacks:
+            self.check_size(stack.shape[1])
+        log_partitions = np.zeros(batch.n_graphs)
+        marginals: list[Any] = [None] * batch.n_graphs if batch.kind == "list" else []
+        parts = []
+        result = None
+        for members, stack in batch.stacks:
+            result = self._answer(stack, members, job)
+            log_partitions[members] = result.log_partitions
+            parts.append(result.diagnostics)
+            if batch.kind == "list" and result.marginals is not None:
+                for k, graph in zip(members, result.marginals, strict=True):
+                    marginals[k] = graph
+        diagnostics = merge(self.name, parts)
+        has_marginals = result is None or result.marginals is not None
+        if batch.kind == "list":
+            answer: Any = marginals if has_marginals else None
+            return InferenceResult(log_partitions, answer, self.is_exact, diagnostics)
+        assert result is not None  # an array is always exactly one stack
+        if batch.kind == "one":
+            one = result.marginals[0] if result.marginals is not None else None
+            return InferenceResult(
+                float(log_partitions[0]), one, self.is_exact, diagnostics
+            )
+        return InferenceResult(log_partitions, result.marginals, self.is_exact, diagnostics)
+
+    def check_size(self, size: int) -> None:
+        """Raise SizeLimitError, with cost and alternatives, if `size` is too large."""
+        if size <= self.max_size:
+            return
+        raise SizeLimitError(
+            f"{type(self).__name__} handles graphs of size at most {self.max_size}, got "
+            f"{size}. "
+            f"It would take about {seconds_in_words(self.log2_seconds(size))} on one "
+            "thread and "
+            f"{bytes_in_words(self.log2_bytes(size))} of memory per graph. Fix the edges "
+            "you "
+            "know (given={row: col} of MatchingDistribution makes the graph smaller), "
+            "split it "
+            "into parts that share no edge, or raise the limit: "
+            f"engine=permatch.{type(self).__name__}(max_size={size})."
+        )
+
+    @abstractmethod
+    def log2_seconds(self, size: int) -> float:
+        """Estimate log2 of the seconds one graph takes on one thread."""
+
+    @abstractmethod
+    def log2_bytes(self, size: int) -> float:
+        """Estimate log2 of the bytes one graph needs."""
+
+    @abstractmethod
+    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+        """Answer a checked stack (b, m, m) of graphs, b >= 0, m >= 0.
+
+        `members` are the positions of the graphs in the caller's input, for error messages.
+        """
+
+    def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+        """Answer a stack and note the time it took."""
+        start = time.perf_counter()
+        result = self._infer_stack(scores, members, job)
+        seconds = time.perf_counter() - start
+        return replace(result, diagnostics=replace(result.diagnostics, seconds=seconds))
+
+    def __post_init__(self) -> None:
+        check_count(self.max_size, f"max_size of {type(self).__name__}", 0)
+
+
+def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -> None:
+    """Raise InfeasibleGraphError naming the first graph whose offset is ``-inf``."""
+    is_infeasible = offsets == -np.inf
+    if not is_infeasible.any():
+        return
+    first = int(np.argmax(is_infeasible))
+    name = "this graph" if len(scores) == 1 else f"graph {members[first]}"
+    if is_infeasible.sum() > 1:
+        name += f" (like {is_infeasible.sum() - 1} others)"
+    raise no_perfect_matching(scores[first], name)

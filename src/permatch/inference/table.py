@@ -1,0 +1,155 @@
+"""The engines by name, and the functions most callers want."""
+
+from typing import Any
+
+from permatch._types import Scores
+from permatch.errors import InvalidOptionError, MarginalsUnavailableError
+from permatch.inference.auto import AutoEngine
+from permatch.inference.base import AbstractEngine
+from permatch.inference.enumeration import Enumeration
+from permatch.inference.glynn import Glynn
+from permatch.inference.result import InferenceResult
+from permatch.inference.ryser import Ryser
+from permatch.inference.small_batch import SmallBatch
+from permatch.inference.subset_dp import SubsetDP
+
+#: Every engine, by the name `engine=` takes.  A new engine is one line here.
+ENGINES: dict[str, type[AbstractEngine]] = {
+    engine.name: engine
+    for engine in (
+        AutoEngine,
+        SmallBatch,
+        Glynn,
+        SubsetDP,
+        Ryser,
+        Enumeration,
+    )
+}
+
+
+def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
+    """Return the engine meant by a name or an engine object."""
+    if isinstance(engine, AbstractEngine):
+        return engine
+    if isinstance(engine, str) and engine in ENGINES:
+        return ENGINES[engine]()
+    raise InvalidOptionError(
+        f"engine must be one of {', '.join(map(repr, ENGINES))} or an engine object such "
+        "as "
+        f"permatch.Glynn(max_size=32); got {engine!r}."
+    )
+
+
+def infer(
+    scores: Scores,
+    engine: str | AbstractEngine = "auto",
+    *,
+    n_jobs: int | None = None,
+    check: bool = True,
+    progress: bool | None = None,
+) -> InferenceResult:
+    """Return the log-partition and all edge marginals of one graph or many.
+
+    Parameters
+    ----------
+    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    engine : str or engine object
+        Name of an engine, or an engine with options of its own.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  The result does not depend on it.
+    check : bool
+        False skips the search for NaN and infinities, for callers who did it themselves.
+    progress : bool, optional
+        Whether to show a progress bar; None shows one on terminals when it will take long.
+
+    Returns
+    -------
+    InferenceResult
+        ``log_partition``, ``marginals``, ``is_exact`` and ``diagnostics``, shaped as the
+        input was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> round(float(np.exp(result.log_partition)), 12)  # 3 * 2 + 1 * 2
+    8.0
+    >>> result.marginals.round(2)
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+    return find_engine(engine).infer(scores, n_jobs=n_jobs, check=check, progress=progress)
+
+
+def log_partition(
+    scores: Scores, engine: str | AbstractEngine = "auto", *, n_jobs: int | None = None
+) -> Any:
+    """Return the log of the total weight of all perfect matchings, the log-permanent.
+
+    Parameters
+    ----------
+    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    engine : str or engine object
+        Name of an engine, or an engine with options of its own.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.
+
+    Returns
+    -------
+    float or ndarray of shape (b,)
+        A float for one graph, an array for several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> round(pm.log_partition(np.zeros((5, 5))), 6)  # 5! = 120 matchings of weight 1
+    4.787492
+    """
+    return infer(scores, engine, n_jobs=n_jobs).log_partition
+
+
+def marginals(
+    scores: Scores, engine: str | AbstractEngine = "auto", *, n_jobs: int | None = None
+) -> Any:
+    """Return the probability of every edge.
+
+    Parameters
+    ----------
+    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    engine : str or engine object
+        Name of an engine, or an engine with options of its own.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.
+
+    Returns
+    -------
+    ndarray of shape (m, m) or (b, m, m), or a list of (m, m) arrays
+        Rows and columns sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> pm.marginals(np.zeros((2, 2)))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    chosen = find_engine(engine)
+    require_marginals(chosen)
+    return chosen.infer(scores, n_jobs=n_jobs).marginals
+
+
+def require_marginals(engine: AbstractEngine) -> None:
+    """Raise MarginalsUnavailableError for an engine that has the log-partition only."""
+    if not engine.has_marginals:
+        able = [repr(name) for name, kind in ENGINES.items() if kind.has_marginals]
+        raise MarginalsUnavailableError(
+            f"{type(engine).__name__} computes the log-partition only, and marginals were "
+            "asked "
+            f"for. Use one of the engines {', '.join(able)}."
+        )

@@ -1,0 +1,114 @@
+"""The tables, strategies and oracles that the tests share.
+
+A new engine adds one line to `ENGINES` and inherits every law and every accuracy test.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import mpmath
+import numpy as np
+from hypothesis import strategies as st
+
+import permatch as pm
+from permatch.inference import AbstractEngine
+
+# What the engines promise: absolute error of the log-partition and of a marginal.
+LOG_PARTITION_TOL = 1e-10
+MARGINAL_TOL = 1e-11
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """An engine and the largest graphs worth giving it in a test."""
+
+    engine: AbstractEngine
+    largest: int = 20
+
+    @property
+    def has_marginals(self):
+        return self.engine.has_marginals
+
+    def __str__(self):
+        return self.engine.name
+
+
+ENGINES = [
+    EngineCase(pm.AutoEngine()),
+    EngineCase(pm.SmallBatch(), largest=8),
+    EngineCase(pm.Glynn()),
+    EngineCase(pm.SubsetDP()),
+    EngineCase(pm.Ryser()),
+    EngineCase(pm.Enumeration(), largest=9),
+]
+ENGINES_WITH_MARGINALS = [case for case in ENGINES if case.has_marginals]
+
+
+def random_scores(rng, size, spread=1.0, forbidden=0.0):
+    """Normal scores of the given spread, a share of the edges forbidden, yet feasible."""
+    scores = spread * rng.normal(size=(size, size))
+    is_forbidden = rng.random((size, size)) < forbidden
+    is_forbidden[np.arange(size), rng.permutation(size)] = False
+    scores[is_forbidden] = -np.inf
+    return scores
+
+
+@st.composite
+def score_matrices(draw, min_size=0, max_size=6, largest=300.0):
+    """Score matrices, some with forbidden edges, all with a perfect matching."""
+    size = draw(st.integers(min_size, max_size))
+    scale = draw(st.sampled_from([0.0, 1.0, 20.0, largest]))
+    unit = st.floats(-1.0, 1.0, allow_subnormal=False)
+    values = draw(st.lists(unit, min_size=size * size, max_size=size * size))
+    scores = scale * np.array(values, dtype=float).reshape(size, size)
+    share = draw(st.sampled_from([0.0, 0.3, 0.8]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    is_forbidden = rng.random((size, size)) < share
+    is_forbidden[np.arange(size), rng.permutation(size)] = False
+    return np.where(is_forbidden, -np.inf, scores)
+
+
+@cache
+def _subsets_by_count(size):
+    return sorted(range(1 << size), key=int.bit_count)
+
+
+def exact_answer(scores, digits=50):
+    """Log-partition and marginals in `digits`-digit arithmetic, by the subset recursion."""
+    size = len(scores)
+    full = (1 << size) - 1
+    with mpmath.workdps(digits):
+        weights = [
+            [
+                mpmath.exp(mpmath.mpf(float(s))) if s > -np.inf else mpmath.mpf(0)
+                for s in row
+            ]
+            for row in scores
+        ]
+        forward = [mpmath.mpf(0)] * (full + 1)
+        backward = [mpmath.mpf(0)] * (full + 1)
+        forward[0] = backward[full] = mpmath.mpf(1)
+        order = _subsets_by_count(size)
+        flow = [[mpmath.mpf(0)] * size for _ in range(size)]
+        for used in order[:-1]:
+            row = used.bit_count()
+            for col in range(size):
+                if not used >> col & 1 and weights[row][col]:
+                    forward[used | 1 << col] += weights[row][col] * forward[used]
+        for used in reversed(order[:-1]):
+            row = used.bit_count()
+            for col in range(size):
+                if not used >> col & 1 and weights[row][col]:
+                    after = weights[row][col] * backward[used | 1 << col]
+                    backward[used] += after
+                    flow[row][col] += forward[used] * after
+        permanent = forward[full]
+        marginals = [[float(cell / permanent) for cell in row] for row in flow]
+        log_partition = mpmath.log(permanent)
+        return log_partition, np.array(marginals).reshape(size, size)
+
+
+def log_partition_error(found, exact):
+    """Absolute error of a float64 log-partition against a multi-precision one."""
+    with mpmath.workdps(50):
+        return float(abs(mpmath.mpf(float(found)) - exact))

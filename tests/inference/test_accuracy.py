@@ -1,0 +1,128 @@
+"""Accuracy: 50-digit arithmetic where it is affordable, positive sums beyond."""
+
+import numpy as np
+import pytest
+
+import permatch as pm
+from tests.helpers import (
+    ENGINES,
+    LOG_PARTITION_TOL,
+    MARGINAL_TOL,
+    exact_answer,
+    log_partition_error,
+    random_scores,
+)
+
+SPREADS = [1.0, 5.0, 20.0, 100.0]
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 10])
+def test_against_fifty_digits(size, spread, forbidden, rng):
+    for _ in range(3):
+        scores = random_scores(rng, size, spread, forbidden)
+        log_partition, marginals = exact_answer(scores)
+        for case in ENGINES:
+            if size > case.largest:
+                continue
+            found = case.engine.infer(scores)
+            assert (
+                log_partition_error(found.log_partition, log_partition) < LOG_PARTITION_TOL
+            )
+            if case.has_marginals:
+                np.testing.assert_allclose(
+                    found.marginals, marginals, rtol=0, atol=MARGINAL_TOL
+                )
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("size", [16, 20])
+def test_against_positive_sums(size, spread, forbidden, rng):
+    scores = random_scores(rng, size, spread, forbidden)
+    expected = pm.SubsetDP().infer(scores)
+    for case in ENGINES:
+        if size > case.largest or case.engine.name == "subset_dp":
+            continue
+        found = case.engine.infer(scores)
+        assert abs(found.log_partition - expected.log_partition) < LOG_PARTITION_TOL
+        if case.has_marginals:
+            np.testing.assert_allclose(
+                found.marginals, expected.marginals, rtol=0, atol=MARGINAL_TOL
+            )
+
+
+@pytest.mark.parametrize("case", ENGINES, ids=str)
+@pytest.mark.parametrize("offset", [1e6, -1e12, 1e300])
+def test_a_common_offset_costs_no_digits(case, offset, rng):
+    # Multiples of 2^-10 survive the addition of 1e12; 1e300 swallows them all.
+    scores = np.round(rng.normal(size=(6, 6)) * 1024) / 1024
+    shifted = scores + offset
+    kept = shifted - offset
+    found = case.engine.infer(shifted)
+    expected = pm.infer(kept, "enumeration")
+    assert found.log_partition == pytest.approx(
+        6 * offset + expected.log_partition, rel=1e-15
+    )
+    if case.has_marginals:
+        np.testing.assert_allclose(
+            found.marginals, expected.marginals, rtol=0, atol=MARGINAL_TOL
+        )
+
+
+@pytest.mark.parametrize("case", ENGINES, ids=str)
+@pytest.mark.parametrize("spread", [1e4, 1e8, 1e100, 1e299])
+def test_any_spread_gives_the_best_matching(case, spread, rng):
+    size = min(case.largest, 12)
+    scores = np.clip(spread * rng.normal(size=(size, size)), -1e300, 1e300)
+    best = pm.best_matching(scores)
+    found = case.engine.infer(scores)
+    assert found.log_partition == pytest.approx(
+        scores[np.arange(size), best].sum(), rel=1e-12
+    )
+    if case.has_marginals:
+        np.testing.assert_allclose(found.marginals, np.eye(size)[best], rtol=0, atol=1e-9)
+
+
+def test_glynn_reports_a_residual_that_tracks_its_error(rng):
+    for spread in SPREADS:
+        scores = random_scores(rng, 16, spread)
+        found = pm.Glynn().infer(scores)
+        exact = pm.SubsetDP().infer(scores)
+        error = np.abs(found.marginals - exact.marginals).max()
+        residual = found.diagnostics.residual
+        assert 0 <= residual < 1e-12
+        # A handful of roundings of slack: both are near the last digit here.
+        assert error < 4 * residual + 1e-14
+
+
+@pytest.mark.parametrize("size", [5, 12, 19])
+def test_glynn_falls_back_to_positive_sums(size, rng):
+    scores = np.stack([random_scores(rng, size), random_scores(rng, size)])
+    found = pm.Glynn(tol=0.0).infer(scores)
+    expected = pm.SubsetDP().infer(scores)
+    assert found.diagnostics.residual > 0
+    assert found.diagnostics.n_fallback == 2
+    np.testing.assert_array_equal(found.log_partition, expected.log_partition)
+    np.testing.assert_array_equal(found.marginals, expected.marginals)
+
+
+def test_glynn_does_not_fall_back_without_need(rng):
+    assert pm.Glynn().infer(random_scores(rng, 12)).diagnostics.n_fallback == 0
+
+
+def test_ryser_falls_back_where_its_bound_is_poor(rng):
+    found = pm.Ryser().infer(random_scores(rng, 14))
+    assert found.diagnostics.residual > 1e-10
+    assert found.diagnostics.n_fallback == 1
+
+
+def test_no_fallback_beyond_its_memory(rng, monkeypatch):
+    from permatch.inference import signed
+
+    monkeypatch.setattr(signed, "SubsetDP", lambda: pm.SubsetDP(max_size=8))
+    with pytest.raises(
+        pm.errors.PrecisionError, match=r"residual of at most 0.*size 10.*tol="
+    ):
+        pm.Glynn(tol=0.0).infer(random_scores(rng, 10))

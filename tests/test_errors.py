@@ -1,0 +1,241 @@
+"""Bad input: each kind has an error of its own type that says what to do."""
+
+import numpy as np
+import pytest
+
+import permatch as pm
+from permatch import errors
+from tests.helpers import ENGINES
+
+NAN, INF = np.nan, np.inf
+
+BAD_SCORES = {
+    "nan": (
+        [[0, NAN], [1, 2]],
+        errors.NaNScoreError,
+        r"1 of them, the first at \(0, 1\).*-np.inf",
+    ),
+    "+inf": ([[0, INF], [1, 2]], errors.InfiniteScoreError, r"got inf at \(0, 1\).*given="),
+    "overflow": ([[1e301]], errors.InfiniteScoreError, r"at most 1e\+300"),
+    "underflow": (
+        [[-1e301]],
+        errors.InfiniteScoreError,
+        r"at most 1e\+300 in size, or -inf",
+    ),
+    "not square": (np.zeros((2, 3)), errors.ScoreShapeError, r"square.*\(2, 3\).*Pad"),
+    "one-dimensional": (np.zeros(4), errors.ScoreShapeError, r"shape \(4,\)"),
+    "four-dimensional": (
+        np.zeros((1, 1, 2, 2)),
+        errors.ScoreShapeError,
+        r"stack \(b, m, m\)",
+    ),
+    "bad stack": (np.zeros((5, 2, 3)), errors.ScoreShapeError, r"\(5, 2, 3\)"),
+    "bad in list": (
+        [np.zeros((2, 2)), np.zeros((1, 2))],
+        errors.ScoreShapeError,
+        "graph 1 must",
+    ),
+    "nan in list": (
+        [np.zeros((1, 1)), [[0, NAN], [0, 0]]],
+        errors.NaNScoreError,
+        "graph 1 must",
+    ),
+    "ragged": ([[1, 2], [3]], errors.ScoreShapeError, "lengths differ"),
+    "ragged deep": ([[[1, 2], [3]], [[1]]], errors.ScoreShapeError, "differ in length"),
+    "text": ("scores", errors.ScoreTypeError, "real numbers"),
+    "texts": ([["a", "b"], ["c", "d"]], errors.ScoreTypeError, "dtype <U1"),
+    "none": (None, errors.ScoreTypeError, "dtype object"),
+    "objects": (np.array([[1, None], [2, 3]]), errors.ScoreTypeError, "dtype object"),
+    "complex": (np.zeros((2, 2), dtype=complex), errors.ScoreTypeError, "real part"),
+    "mask": (
+        np.ones((2, 2), dtype=bool),
+        errors.ScoreTypeError,
+        r"np.where\(mask, 0.0, -np.inf\)",
+    ),
+    "masked": (np.ma.masked_less(np.eye(2), 1), errors.ScoreTypeError, "filled"),
+    "dates": (np.zeros((2, 2), dtype="M8[s]"), errors.ScoreTypeError, "datetime64"),
+    "infeasible": (
+        [[0, -INF], [1, -INF]],
+        errors.InfeasibleGraphError,
+        "2 of 4 edges allowed",
+    ),
+    "empty row": ([[-INF, -INF], [1, 0]], errors.InfeasibleGraphError, "Allow more edges"),
+    "too large": (
+        np.zeros((31, 31)),
+        errors.SizeLimitError,
+        r"at most 30, got 31.*about .*seconds",
+    ),
+    "far too large": (
+        np.zeros((999, 999)),
+        errors.SizeLimitError,
+        "more than a billion years",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SCORES)
+def test_bad_scores(name):
+    scores, kind, message = BAD_SCORES[name]
+    with pytest.raises(kind, match=message):
+        pm.infer(scores)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in BAD_SCORES if name not in ("bad in list", "nan in list")]
+)
+def test_bad_scores_of_a_distribution(name):
+    scores, kind, _ = BAD_SCORES[name]
+    if kind is errors.ScoreShapeError:
+        kind = (errors.ScoreShapeError, errors.ScoreTypeError)
+    with pytest.raises(kind):
+        _ = pm.MatchingDistribution(scores).log_partition
+
+
+def test_every_kind_of_error_has_its_own_type_and_a_builtin_one():
+    kinds = {kind for _, kind, _ in BAD_SCORES.values()}
+    assert len(kinds) == 6
+    assert all(issubclass(kind, ValueError) for kind in kinds)
+    assert issubclass(errors.ScoreTypeError, TypeError)
+
+
+def test_sparse_scores_are_refused():
+    from scipy.sparse import csr_array
+
+    with pytest.raises(errors.ScoreTypeError, match="missing entry means 0"):
+        pm.infer(csr_array(np.eye(3)))
+
+
+@pytest.mark.parametrize("case", ENGINES, ids=str)
+def test_every_engine_refuses_what_has_no_perfect_matching(case):
+    stack = np.zeros((5, 3, 3))
+    stack[2, :, 1] = stack[4, 0, :] = -INF
+    with pytest.raises(
+        errors.InfeasibleGraphError, match=r"graph 2 \(like 1 others\) of size 3"
+    ):
+        case.engine.infer(stack)
+
+
+@pytest.mark.parametrize("case", ENGINES, ids=str)
+def test_every_engine_knows_its_limit_and_its_cost(case):
+    size = case.engine.max_size + 1
+    with pytest.raises(
+        errors.SizeLimitError, match=r"got \d+.*about.*memory.*max_size="
+    ) as info:
+        case.engine.infer(np.zeros((size, size)))
+    assert type(case.engine).__name__ in str(info.value)
+
+
+def test_limits_are_found_before_any_work(monkeypatch):
+    monkeypatch.setattr(pm.SmallBatch, "_infer_stack", lambda *_: pytest.fail("worked"))
+    with pytest.raises(errors.SizeLimitError):
+        pm.infer([np.zeros((3, 3)), np.zeros((50, 50))])
+
+
+def test_a_raised_limit_is_taken(rng):
+    scores = rng.normal(size=(10, 10))
+    assert pm.Enumeration(max_size=10).max_size == 10
+    with pytest.raises(errors.SizeLimitError):
+        pm.Glynn(max_size=9).infer(scores)
+
+
+def test_sampling_says_what_its_table_would_take():
+    d = pm.MatchingDistribution(np.zeros((36, 36)))
+    with pytest.raises(errors.SizeLimitError, match="1.0 TiB"):
+        d.sample(1)
+
+
+BAD_MATCHINGS = {
+    "repeated": ([0, 0, 1], "exactly once; got"),
+    "out of range": ([1, 2, 3], "counted from 0"),
+    "negative": ([-1, 0, 1], "exactly once"),
+    "too short": ([0, 1], r"shape \(2,\)"),
+    "floats": ([0.0, 1.0, 2.0], "dtype float64"),
+    "text": ("abc", "dtype <U3"),
+    "none": (None, "dtype object"),
+    "ragged": ([[0, 1, 2], [1]], "different lengths"),
+    "three-dimensional": (np.zeros((1, 1, 3), dtype=int), r"shape \(1, 1, 3\)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_MATCHINGS)
+def test_bad_matchings(name):
+    matching, message = BAD_MATCHINGS[name]
+    d = pm.MatchingDistribution(np.zeros((3, 3)))
+    with pytest.raises(errors.InvalidMatchingError, match=message):
+        d.log_prob(matching)
+
+
+BAD_GIVEN = {
+    "no mapping": ([0, 1], "mapping from row to column"),
+    "row out of range": ({3: 0}, "got row 3"),
+    "column out of range": ({0: -1}, "got column -1"),
+    "no index": ({0: 1.5}, "got column 1.5"),
+    "boolean": ({True: 0}, "got row True"),
+    "column twice": ({0: 1, 2: 1}, "at most once"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_GIVEN)
+def test_bad_given_edges(name):
+    given, message = BAD_GIVEN[name]
+    with pytest.raises(errors.InvalidMatchingError, match=message):
+        pm.MatchingDistribution(np.zeros((3, 3)), given=given)
+    with pytest.raises(errors.InvalidMatchingError, match=message):
+        pm.MatchingDistribution(np.zeros((3, 3))).condition(given)
+
+
+def test_given_edges_that_cannot_be():
+    scores = np.array([[0.0, -INF], [0.0, 0.0]])
+    with pytest.raises(errors.InfeasibleGraphError, match=r"edge \(0, 1\) has score -inf"):
+        pm.MatchingDistribution(scores, given={0: 1})
+    with pytest.raises(errors.InfeasibleGraphError, match="no perfect matching"):
+        _ = pm.MatchingDistribution(scores, given={1: 0}).marginals
+    with pytest.raises(errors.InfeasibleGraphError, match="known already"):
+        pm.MatchingDistribution(np.zeros((2, 2)), given={0: 0}).condition({0: 1})
+
+
+BAD_OPTIONS = {
+    "engine name": (lambda: pm.infer([[0.0]], engine="glyn"), "'glynn'.*got 'glyn'"),
+    "engine type": (lambda: pm.infer([[0.0]], engine=7), "got 7"),
+    "n_jobs zero": (lambda: pm.infer([[0.0]], n_jobs=0), "other than 0.*Use -1"),
+    "n_jobs float": (lambda: pm.infer([[0.0]], n_jobs=1.5), "got 1.5"),
+    "max_size": (lambda: pm.Glynn(max_size=-1), "max_size of Glynn.*got -1"),
+    "small batch beyond its kernel": (
+        lambda: pm.SmallBatch(max_size=9),
+        "at most 8.*got 9",
+    ),
+    "tol": (lambda: pm.Glynn(tol=-1.0), "tol of Glynn.*got -1.0"),
+    "tol nan": (lambda: pm.Glynn(tol=NAN), "got nan"),
+    "n samples": (lambda: pm.MatchingDistribution([[0.0]]).sample(-1), "n must be.*got -1"),
+    "rng": (lambda: pm.MatchingDistribution([[0.0]]).sample(1, rng="x"), "rng must be"),
+    "negative seed": (lambda: pm.MatchingDistribution([[0.0]]).sample(1, rng=-4), "got -4"),
+    "k": (lambda: pm.MatchingDistribution([[0.0]]).k_best(0), "k must be.*got 0"),
+    "k float": (lambda: pm.MatchingDistribution([[0.0]]).k_best(2.0), "k must be"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_bad_options(name):
+    call, message = BAD_OPTIONS[name]
+    with pytest.raises(errors.InvalidOptionError, match=message):
+        call()
+
+
+def test_kl_wants_another_distribution_of_the_same_size():
+    d = pm.MatchingDistribution(np.zeros((2, 2)))
+    with pytest.raises(errors.InvalidGraphError, match="same size, 2 here; got 3"):
+        d.kl(pm.MatchingDistribution(np.zeros((3, 3))))
+    with pytest.raises(errors.InvalidGraphError, match="got"):
+        d.kl(np.zeros((2, 2)))
+
+
+def test_marginals_of_an_engine_that_has_none():
+    with pytest.raises(errors.MarginalsUnavailableError, match="Ryser.*'glynn'"):
+        pm.marginals(np.zeros((3, 3)), engine="ryser")
+    d = pm.MatchingDistribution(np.zeros((3, 3)), engine="ryser")
+    assert d.log_partition == pytest.approx(np.log(6))
+    with pytest.raises(errors.MarginalsUnavailableError):
+        _ = d.marginals
+    with pytest.raises(errors.MarginalsUnavailableError):
+        _ = d.entropy
+    assert "entropy" not in repr(d)

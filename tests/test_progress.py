@@ -1,0 +1,71 @@
+"""What a person sees while something long runs, and what scripts do not see."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import permatch as pm
+from permatch._progress import progress_bar
+
+FIRST_CALL = """
+import logging
+import numpy as np
+logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+import permatch as pm
+pm.k_best(np.zeros((2, 2)), 1)
+"""
+
+
+def test_compilation_is_announced_once_and_not_when_cached(tmp_path):
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_CALL],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(done.stderr.count("permatch compiling kernels"))
+    assert said == [1, 0]
+
+
+@pytest.mark.parametrize(("is_terminal", "seconds"), [(False, 99.0), (True, 1.0)])
+def test_no_bar_in_scripts_or_for_short_work(is_terminal, seconds, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    with progress_bar("work", 3, seconds, None) as on_progress:
+        assert on_progress is None
+
+
+def test_a_bar_for_long_work_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress_bar("work", 3, 99.0, None) as on_progress:
+        assert on_progress is not None
+        on_progress(3)
+    assert "work" in capsys.readouterr().err
+
+
+def test_an_interrupt_stops_all_threads_before_their_next_task(rng):
+    from permatch._parallel import run_tasks
+
+    done = []
+
+    def task(k):
+        if k == 3:
+            raise KeyboardInterrupt
+        done.append(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(task, 100_000, 4)
+    assert len(done) < 100_000
+    # Nothing is left behind: the next call works.
+    assert pm.infer(rng.normal(size=(19, 19)), n_jobs=2).is_exact
+
+
+def test_an_error_in_a_helper_thread_is_raised():
+    from permatch._parallel import run_tasks
+
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(lambda k: 1 // (500 - k), 1000, 3)
