@@ -61,13 +61,15 @@ class Enumeration(AbstractEngine):
 
         def solve(g: int) -> None:
             totals = shifted[g][rows, matchings].sum(axis=1)
-            best = totals.max()
-            if best == -np.inf:
+            best = int(totals.argmax())
+            if totals[best] == -np.inf:
                 log_partitions[g] = -np.inf
                 return
-            weights = np.exp(totals - best)
+            weights = np.exp(totals - totals[best])
             total = weights.sum()
-            log_partitions[g] = math.fsum([*tops[g].ravel(), best, math.log(total)])
+            # The best matching's own scores, summed exactly: shifts leave no trace.
+            terms = [*scores[g][rows, matchings[best]], math.log(total)]
+            log_partitions[g] = math.fsum(terms)
             for i in rows:
                 mass = np.bincount(matchings[:, i], weights, minlength=size)
                 marginals[g, i] = np.minimum(mass / total, 1.0)

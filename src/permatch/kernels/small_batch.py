@@ -19,8 +19,9 @@ without a column).  ``backward[left]`` takes the place of ``forward[used]``, las
 the way to it: one table of 2^m lanes stays in the fastest cache.
 
 Rows and columns are first shifted by their maxima, which is cheap and nearly always leaves
-a permanent of ordinary size.  Where it does not, assignment prices take over for that
-graph.  Lanes never mix, so a result does not depend on which graphs are worked on together.
+a permanent of ordinary size and keeps all digits.  Where it does not, assignment prices
+take over for that graph.  Lanes never mix, so a result does not depend on which graphs are
+worked on together.
 
 Arrays of lanes are flat, ``array[entry * LANES + lane]``.  The parts are inlined into
 `infer_stack`, their only caller, which halves the time to compile them.
@@ -38,6 +39,8 @@ LANES = 2 * WIDTH  # two registers at a time hide the latency of one
 
 # What underflow drops is below 1e-307, hence negligible beside a permanent above this.
 SMALL_PERMANENT = 1e-150
+# Column maxima this far down are rounded by no more than 1e-12.
+LARGE_DEPTH = 1e4
 # Below every score, yet a sum of 2 m such numbers is finite.
 FLOOR = -1e305
 
@@ -110,13 +113,16 @@ def list_edges(m):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def shift_by_maxima(x, m, lane, offsets, lost):
+def shift_by_maxima(x, m, lane, offsets, lost, depths):
     """Take the row maxima, then the column maxima, off `WIDTH` graphs beginning at `lane`.
 
     Their sum goes to `offsets`, what that sum rounds away to `lost` (Knuth's two-sum).
+    `depths` gets how far the maximum of a column lay below those of its rows: its rounding
+    is in the sum, too.
     """
     total = splat(0.0)
     error = splat(0.0)
+    depth = splat(0.0)
     # rows first: that keeps the digits of scores sharing a large offset
     across, along = m * LANES, LANES
     for _ in range(2):
@@ -132,7 +138,10 @@ def shift_by_maxima(x, m, lane, offsets, lost):
             part = added - total
             error = error + ((total - (added - part)) + (top - part))
             total = added
+            if along > across:
+                depth = maximum(depth, splat(0.0) - top)
         across, along = along, across
+    store(depths, lane, depth)
     store(offsets, lane, total)
     store(lost, lane, error)
 
@@ -224,6 +233,7 @@ def infer_stack(scores, log_partitions, marginals, first, last):
     table = np.empty(full + LANES)
     offsets = np.empty(LANES)
     lost = np.empty(LANES)
+    depths = np.empty(LANES)
     permanents = np.empty(LANES)
     for begin in range(first, last, LANES):
         n_lanes = min(LANES, last - begin)
@@ -233,16 +243,17 @@ def infer_stack(scores, log_partitions, marginals, first, last):
             for e in range(m * m):
                 weights[e * LANES + lane] = source[graph * m * m + e]
         for lane in range(0, LANES, WIDTH):
-            shift_by_maxima(weights, m, lane, offsets, lost)
+            shift_by_maxima(weights, m, lane, offsets, lost, depths)
         exp_in_place(weights, m * m * LANES)
         is_done = False
         while not is_done:
             sweep_forward(weights, m, edges, table)
             is_done = True
             for lane in range(n_lanes):
-                if table[full + lane] < SMALL_PERMANENT:
+                if table[full + lane] < SMALL_PERMANENT or depths[lane] > LARGE_DEPTH:
                     offsets[lane] = use_prices(scores[begin + lane], weights, lane)
                     lost[lane] = 0.0
+                    depths[lane] = 0.0
                     is_done = False  # only once: prices make the permanent at least 1
         for lane in range(n_lanes):
             permanents[lane] = table[full + lane]
