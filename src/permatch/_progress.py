@@ -51,7 +51,7 @@ def announce_compilations() -> None:
         is_told = False
 
         def on_start(self, event: event.Event) -> None:
-            function = getattr(event.data.get("dispatcher"), "py_func", None)
+            function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
             if self.is_told or not getattr(function, "__module__", "").startswith(
                 "permatch."
             ):
