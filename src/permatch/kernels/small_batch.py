@@ -24,7 +24,7 @@ take over for that graph.  Lanes never mix, so a result does not depend on which
 worked on together.
 
 Arrays of lanes are flat, ``array[entry * LANES + lane]``.  The parts are inlined into
-`infer_stack`, their only caller, which halves the time to compile them.
+`infer_stack`, their only caller, which saves compiling them twice.
 """
 
 import math
