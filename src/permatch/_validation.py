@@ -60,8 +60,7 @@ def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
     if array.ndim != 3 or array.shape[1] != array.shape[2]:
         raise ScoreShapeError(
             f"scores must be {_SHAPES}, with as many rows as columns; got shape "
-            f"{array.shape}. "
-            "Pad the smaller side with extra nodes to make a graph square."
+            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
         )
     if check:
         _check_entries(array, "scores")
@@ -97,23 +96,21 @@ def _n_dims(element: Any) -> int:
 def _as_floats(scores: Any, name: str) -> FloatArray:
     if isinstance(scores, np.ma.MaskedArray):
         raise ScoreTypeError(
-            f"{name} must be a plain array, got a masked array. "
-            "Use scores.filled(-np.inf) to forbid the masked edges."
+            f"{name} must be a plain array, got a masked array. Use scores.filled(-np.inf) "
+            "to forbid the masked edges."
         )
     if hasattr(scores, "toarray"):
         raise ScoreTypeError(
             f"{name} must be a dense array, got {type(scores).__name__}. In a sparse "
-            "matrix a "
-            "missing entry means 0, in scores it should mean -inf: build a dense array of "
-            "-np.inf "
-            "and fill in the allowed edges."
+            "matrix a missing entry means 0, in scores it should mean -inf: build a dense "
+            "array of -np.inf and fill in the allowed edges."
         )
     try:
         array = np.asarray(scores)
     except (ValueError, TypeError) as err:
         raise ScoreShapeError(
-            f"{name} must be {_SHAPES}; got nested sequences whose lengths differ. "
-            "Make every graph square."
+            f"{name} must be {_SHAPES}; got nested sequences whose lengths differ. Make "
+            "every graph square."
         ) from err
     if array.dtype.kind not in "fiu":
         hint = {
@@ -134,8 +131,7 @@ def _square(scores: Any, name: str, check: bool) -> FloatArray:
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ScoreShapeError(
             f"{name} must be square, with as many rows as columns; got shape "
-            f"{array.shape}. "
-            "Pad the smaller side with extra nodes to make a graph square."
+            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
         )
     if check:
         _check_entries(array, name)
@@ -151,16 +147,14 @@ def _check_entries(array: FloatArray, name: str) -> None:
     if np.isnan(highest):
         raise NaNScoreError(
             f"{name} must not contain NaN; got {np.isnan(array).sum()} of them, the first "
-            "at "
-            f"{_first(np.isnan(array))}. Use -np.inf to forbid an edge."
+            f"at {_first(np.isnan(array))}. Use -np.inf to forbid an edge."
         )
     is_wrong = (np.abs(array) > MAX_SCORE) & (array != -np.inf)
     if is_wrong.any():
         raise InfiniteScoreError(
             f"{name} must be at most {MAX_SCORE:g} in size, or -inf to forbid an edge; got "
             f"{array[is_wrong][0]} at {_first(is_wrong)}. To force an edge, forbid the "
-            "others "
-            "of its row, or use given={row: col}."
+            "others of its row, or use given={row: col}."
         )
 
 
@@ -261,7 +255,7 @@ def check_rng(rng: Any) -> np.random.Generator:
     seed = _as_index(rng)
     if seed is None or seed < 0:
         raise InvalidOptionError(
-            f"rng must be a non-negative seed, a numpy.random.Generator or None; got "
+            "rng must be a non-negative seed, a numpy.random.Generator or None; got "
             f"{rng!r}."
         )
     return np.random.default_rng(seed)

@@ -83,8 +83,7 @@ class MatchingDistribution:
             if self._scores[row, col] == -np.inf:
                 raise InfeasibleGraphError(
                     f"a given edge must be allowed; edge ({row}, {col}) has score -inf. "
-                    "Drop it "
-                    "from `given`, or give it a score."
+                    "Drop it from `given`, or give it a score."
                 )
         self._rows, self._cols = np.nonzero(is_open[0])[0], np.nonzero(is_open[1])[0]
 

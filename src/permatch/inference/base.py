@@ -112,45 +112,38 @@ class AbstractEngine(ABC):
         job = Job(check_jobs(n_jobs), progress)
         for _, stack in batch.stacks:
             self.check_size(stack.shape[1])
+        results = [self._answer(stack, members, job) for members, stack in batch.stacks]
+        diagnostics = merge(self.name, [result.diagnostics for result in results])
+        if batch.kind != "list":  # an array is always exactly one stack
+            (only,) = results
+            is_one = batch.kind == "one"
+            log_partition = float(only.log_partitions[0]) if is_one else only.log_partitions
+            marginals = only.marginals
+            if is_one and marginals is not None:
+                marginals = marginals[0]
+            return InferenceResult(log_partition, marginals, self.is_exact, diagnostics)
         log_partitions = np.zeros(batch.n_graphs)
-        marginals: list[Any] = [None] * batch.n_graphs if batch.kind == "list" else []
-        parts = []
-        result = None
-        for members, stack in batch.stacks:
-            result = self._answer(stack, members, job)
+        by_graph: list[Any] = [None] * batch.n_graphs
+        for (members, _), result in zip(batch.stacks, results, strict=True):
             log_partitions[members] = result.log_partitions
-            parts.append(result.diagnostics)
-            if batch.kind == "list" and result.marginals is not None:
+            if result.marginals is not None:
                 for k, graph in zip(members, result.marginals, strict=True):
-                    marginals[k] = graph
-        diagnostics = merge(self.name, parts)
-        has_marginals = result is None or result.marginals is not None
-        if batch.kind == "list":
-            answer: Any = marginals if has_marginals else None
-            return InferenceResult(log_partitions, answer, self.is_exact, diagnostics)
-        assert result is not None  # an array is always exactly one stack
-        if batch.kind == "one":
-            one = result.marginals[0] if result.marginals is not None else None
-            return InferenceResult(
-                float(log_partitions[0]), one, self.is_exact, diagnostics
-            )
-        return InferenceResult(log_partitions, result.marginals, self.is_exact, diagnostics)
+                    by_graph[k] = graph
+        every = by_graph if self.has_marginals else None
+        return InferenceResult(log_partitions, every, self.is_exact, diagnostics)
 
     def check_size(self, size: int) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large."""
         if size <= self.max_size:
             return
+        name = type(self).__name__
         raise SizeLimitError(
-            f"{type(self).__name__} handles graphs of size at most {self.max_size}, got "
-            f"{size}. "
-            f"It would take about {seconds_in_words(self.log2_seconds(size))} on one "
-            "thread and "
+            f"{name} handles graphs of size at most {self.max_size}, got {size}. It would "
+            f"take about {seconds_in_words(self.log2_seconds(size))} on one thread and "
             f"{bytes_in_words(self.log2_bytes(size))} of memory per graph. Fix the edges "
-            "you "
-            "know (given={row: col} of MatchingDistribution makes the graph smaller), "
-            "split it "
-            "into parts that share no edge, or raise the limit: "
-            f"engine=permatch.{type(self).__name__}(max_size={size})."
+            "you know (given={row: col} of MatchingDistribution makes the graph smaller), "
+            "split it into parts that share no edge, or raise the limit: "
+            f"engine=permatch.{name}(max_size={size})."
         )
 
     @abstractmethod

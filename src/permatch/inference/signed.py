@@ -46,10 +46,9 @@ class SignedSumEngine(ScaledEngine):
             raise PrecisionError(
                 f"{type(self).__name__} promises a residual of at most {self.tol:g}, got "
                 f"{signed.residuals.max():.2g} at size {size}, where the fallback to "
-                "SubsetDP "
-                f"would need too much memory. Accept it with "
-                f"{type(self).__name__}(tol=...), or "
-                "fix known edges (given={row: col}) to make the graph smaller."
+                "SubsetDP would need too much memory. Accept it with "
+                f"{type(self).__name__}(tol=...), or fix known edges "
+                "(given={row: col}) to make the graph smaller."
             )
         redone = positive._permanents(weights[poor], job)
         signed.values[poor] = redone.values

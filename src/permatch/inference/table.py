@@ -35,8 +35,7 @@ def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
         return ENGINES[engine]()
     raise InvalidOptionError(
         f"engine must be one of {', '.join(map(repr, ENGINES))} or an engine object such "
-        "as "
-        f"permatch.Glynn(max_size=32); got {engine!r}."
+        f"as permatch.Glynn(max_size=32); got {engine!r}."
     )
 
 
@@ -150,6 +149,5 @@ def require_marginals(engine: AbstractEngine) -> None:
         able = [repr(name) for name, kind in ENGINES.items() if kind.has_marginals]
         raise MarginalsUnavailableError(
             f"{type(engine).__name__} computes the log-partition only, and marginals were "
-            "asked "
-            f"for. Use one of the engines {', '.join(able)}."
+            f"asked for. Use one of the engines {', '.join(able)}."
         )
