@@ -41,8 +41,8 @@ def run(is_quick: bool) -> Report:
                 TARGETS[n_jobs],
                 accuracy=accuracy,
                 spread=spreads(ours, theirs),
-                note=f"arithmetic alone would take {milliseconds(floor / n_jobs)}, "
-                f"{floor / n_jobs / theirs.best:.2f} of the rival"
+                note=f"arithmetic alone would take {milliseconds(floor)}, "
+                f"{floor / theirs.best:.2f} of the rival"
                 if n_jobs == 1
                 else "",
             )

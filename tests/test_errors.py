@@ -1,5 +1,7 @@
 """Bad input: each kind has an error of its own type that says what to do."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -119,10 +121,41 @@ def test_every_engine_refuses_what_has_no_perfect_matching(case):
 def test_every_engine_knows_its_limit_and_its_cost(case):
     size = case.engine.max_size + 1
     with pytest.raises(
-        errors.SizeLimitError, match=r"got \d+.*about.*memory.*max_size="
+        errors.SizeLimitError, match=r"got \d+. It would take .* memory"
     ) as info:
         case.engine.infer(np.zeros((size, size)))
-    assert type(case.engine).__name__ in str(info.value)
+    message = str(info.value)
+    assert type(case.engine).__name__ in message
+    # Following the advice works: the engine named there accepts the graph.
+    advice = re.search(r"engine=permatch\.(\w+)\(max_size=(\d+)\)", message)
+    if advice:
+        getattr(pm, advice[1])(max_size=int(advice[2])).check_size(size)
+    else:
+        assert "Use engine='auto'" in message
+        pm.AutoEngine().check_size(size)
+
+
+@pytest.mark.parametrize("kind", [pm.AutoEngine, pm.Glynn, pm.SubsetDP, pm.Ryser])
+def test_no_engine_takes_more_than_its_masks_hold(kind):
+    with pytest.raises(errors.InvalidOptionError, match="at most 60, got 65"):
+        kind(max_size=65)
+    with pytest.raises(errors.SizeLimitError) as info:
+        kind().infer(np.zeros((65, 65)))
+    assert "max_size=" not in str(info.value)
+
+
+def test_more_memory_than_there_is():
+    d = pm.MatchingDistribution(np.zeros((45, 45)), engine=pm.SubsetDP(max_size=45))
+    with pytest.raises(errors.SizeLimitError, match="GiB of memory, more than there is"):
+        d.sample(1)
+    with pytest.raises(errors.SizeLimitError, match="SubsetDP at size 45 needs 5.24e"):
+        _ = d.log_partition
+    d = pm.MatchingDistribution(np.zeros((20, 20)))
+    for n in (10**14, 10**30):
+        with pytest.raises(errors.SizeLimitError, match=f"{n} samples needs"):
+            d.sample(n)
+        with pytest.raises(errors.SizeLimitError, match="k_best of .* needs"):
+            d.k_best(n)
 
 
 def test_limits_are_found_before_any_work(monkeypatch):
@@ -140,8 +173,10 @@ def test_a_raised_limit_is_taken(rng):
 
 def test_sampling_says_what_its_table_would_take():
     d = pm.MatchingDistribution(np.zeros((36, 36)))
-    with pytest.raises(errors.SizeLimitError, match="1.0 TiB"):
+    with pytest.raises(errors.SizeLimitError, match=r"1.0 TiB.*SubsetDP\(max_size=36\)"):
         d.sample(1)
+    with pytest.raises(errors.SizeLimitError, match="at most 3, got 4"):
+        pm.MatchingDistribution(np.zeros((4, 4)), pm.SubsetDP(max_size=3)).sample(1)
 
 
 BAD_MATCHINGS = {
@@ -190,7 +225,7 @@ def test_given_edges_that_cannot_be():
         pm.MatchingDistribution(scores, given={0: 1})
     with pytest.raises(errors.InfeasibleGraphError, match="no perfect matching"):
         _ = pm.MatchingDistribution(scores, given={1: 0}).marginals
-    with pytest.raises(errors.InfeasibleGraphError, match="known already"):
+    with pytest.raises(errors.InvalidMatchingError, match="known already"):
         pm.MatchingDistribution(np.zeros((2, 2)), given={0: 0}).condition({0: 1})
 
 
@@ -206,6 +241,8 @@ BAD_OPTIONS = {
     ),
     "tol": (lambda: pm.Glynn(tol=-1.0), "tol of Glynn.*got -1.0"),
     "tol nan": (lambda: pm.Glynn(tol=NAN), "got nan"),
+    "tol infinite": (lambda: pm.Glynn(tol=INF), "got inf"),
+    "tol boolean": (lambda: pm.Glynn(tol=True), "got True"),
     "n samples": (lambda: pm.MatchingDistribution([[0.0]]).sample(-1), "n must be.*got -1"),
     "rng": (lambda: pm.MatchingDistribution([[0.0]]).sample(1, rng="x"), "rng must be"),
     "negative seed": (lambda: pm.MatchingDistribution([[0.0]]).sample(1, rng=-4), "got -4"),

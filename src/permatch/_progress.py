@@ -23,7 +23,7 @@ def progress_bar(
     expected time, exceeds `PATIENCE`.
     """
     if is_wanted is None:
-        is_wanted = seconds > PATIENCE and sys.stderr.isatty()
+        is_wanted = seconds > PATIENCE and _is_terminal()
     if not is_wanted:
         yield None
         return
@@ -58,10 +58,14 @@ def announce_compilations() -> None:
                 return
             self.is_told = True
             logger.info(_COMPILING)
-            if sys.stderr.isatty():
+            if _is_terminal():
                 sys.stderr.write(f"permatch: {_COMPILING} ...\n")
 
         def on_end(self, event: event.Event) -> None:
             pass
 
     event.register("numba:compile", Watcher())
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

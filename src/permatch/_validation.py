@@ -2,7 +2,8 @@
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from permatch.errors import (
     NaNScoreError,
     ScoreShapeError,
     ScoreTypeError,
+    SizeLimitError,
 )
 
 #: Largest finite score taken: sums over a matching and its prices must not overflow
@@ -58,10 +60,7 @@ def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
         array = _square(array, "scores", check)
         return ScoreBatch("one", 1, [(np.zeros(1, dtype=np.intp), array[None])])
     if array.ndim != 3 or array.shape[1] != array.shape[2]:
-        raise ScoreShapeError(
-            f"scores must be {_SHAPES}, with as many rows as columns; got shape "
-            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
-        )
+        raise _not_square("scores", f"{_SHAPES}, with as many rows as columns", array)
     if check:
         _check_entries(array, "scores")
     return ScoreBatch("stack", len(array), [(np.arange(len(array)), array)])
@@ -120,22 +119,25 @@ def _as_floats(scores: Any, name: str) -> FloatArray:
         raise ScoreTypeError(
             f"{name} must hold real numbers (float or int), got dtype {array.dtype}. {hint}"
         )
-    with np.errstate(
-        over="ignore"
-    ):  # a long double beyond float64 becomes inf, caught below
+    # A long double beyond float64 becomes inf, which is caught later.
+    with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
 
 
 def _square(scores: Any, name: str, check: bool) -> FloatArray:
     array = _as_floats(scores, name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
-        raise ScoreShapeError(
-            f"{name} must be square, with as many rows as columns; got shape "
-            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
-        )
+        raise _not_square(name, "one graph: square, with as many rows as columns", array)
     if check:
         _check_entries(array, name)
     return array
+
+
+def _not_square(name: str, required: str, array: FloatArray) -> ScoreShapeError:
+    hint = "Pad the smaller side with extra nodes to make a graph square."
+    if array.ndim == 3 and array.shape[1] == array.shape[2]:
+        hint = "For a stack of graphs use permatch.infer."
+    return ScoreShapeError(f"{name} must be {required}; got shape {array.shape}. {hint}")
 
 
 def _check_entries(array: FloatArray, name: str) -> None:
@@ -245,7 +247,22 @@ def check_jobs(n_jobs: Any) -> int:
             "n_jobs must be a whole number other than 0, or None for one thread; got "
             f"{n_jobs!r}. Use -1 for all processors."
         )
-    return count if count > 0 else max(1, (os.cpu_count() or 1) + 1 + count)
+    # More threads than tasks never start; a bound keeps later arithmetic in range.
+    return min(count, 1 << 16) if count > 0 else max(1, (os.cpu_count() or 1) + 1 + count)
+
+
+@contextmanager
+def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
+    """Turn a failed allocation of about `n_bytes` into an error that says so."""
+    try:
+        if n_bytes > 2.0**46:  # NumPy's own words for this are about dimensions
+            raise MemoryError
+        yield
+    except MemoryError as err:
+        raise SizeLimitError(
+            f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, more than there is. Ask "
+            "for less."
+        ) from err
 
 
 def check_rng(rng: Any) -> np.random.Generator:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._types import FloatArray, IntArray, Seed
+from permatch._types import BoolArray, FloatArray, IntArray, Seed
 from permatch._validation import (
     check_count,
     check_given,
@@ -16,8 +16,14 @@ from permatch._validation import (
     check_rng,
     check_scores,
 )
-from permatch.decoding import KBest, bayes_matching, best_matching, k_best
-from permatch.errors import InfeasibleGraphError, InvalidGraphError
+from permatch.decoding import (
+    KBest,
+    bayes_matching,
+    best_matching,
+    k_best,
+    possible_edges,
+)
+from permatch.errors import InfeasibleGraphError, InvalidGraphError, InvalidMatchingError
 from permatch.inference import (
     AbstractEngine,
     Diagnostics,
@@ -88,7 +94,6 @@ class MatchingDistribution:
         self._rows, self._cols = np.nonzero(is_open[0])[0], np.nonzero(is_open[1])[0]
 
     # ---- what was asked
-    # ----------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -111,7 +116,6 @@ class MatchingDistribution:
         return self._engine
 
     # ---- inference
-    # ---------------------------------------------------------------------------
 
     @property
     def log_partition(self) -> float:
@@ -126,14 +130,15 @@ class MatchingDistribution:
         full[np.ix_(self._rows, self._cols)] = self._inferred.marginals
         for row, col in self._given.items():
             full[row, col] = 1.0
+        full[~self._possible] = 0.0  # signed sums leave a trace of rounding there
         full.flags.writeable = False
         return full
 
     @cached_property
     def entropy(self) -> float:
         """Entropy of the matching in nats, ``-E log p``; 0 when only one is possible."""
-        is_possible = self.marginals > 0
-        expected = np.sum(self.marginals[is_possible] * self._reduced_full[is_possible])
+        possible = self._possible
+        expected = np.sum(self.marginals[possible] * self._reduced_full[possible])
         return max(0.0, float(self._inferred.log_partition - expected))
 
     @property
@@ -147,7 +152,6 @@ class MatchingDistribution:
         return self._inferred.diagnostics
 
     # ---- questions
-    # ---------------------------------------------------------------------------
 
     def log_prob(self, matching: ArrayLike) -> Any:
         """Return the log-probability of a matching, or of each matching of a stack.
@@ -240,11 +244,11 @@ class MatchingDistribution:
                 f"kl compares distributions of the same size, {self.size} here; got "
                 f"{other.size if isinstance(other, MatchingDistribution) else type(other)}."
             )
-        own, theirs = self._reduced_full, other._reduced_full
-        is_possible = self.marginals > 0
-        if np.isneginf(theirs[is_possible]).any():
+        possible = self._possible
+        if (possible & ~other._possible).any():
             return float("inf")
-        gap = np.sum(self.marginals[is_possible] * (own[is_possible] - theirs[is_possible]))
+        own, theirs = self._reduced_full[possible], other._reduced_full[possible]
+        gap = np.sum(self.marginals[possible] * (own - theirs))
         log_ratio = other._inferred.log_partition - self._inferred.log_partition
         return max(0.0, float(gap + log_ratio))
 
@@ -264,9 +268,10 @@ class MatchingDistribution:
         more = check_given(given, self.size)
         clash = {row: col for row, col in more.items() if self._given.get(row, col) != col}
         if clash:
-            raise InfeasibleGraphError(
-                f"given edges must agree with those known already, {self._given}; got "
-                f"{clash}."
+            raise InvalidMatchingError(
+                "given edges must agree with those known already, "
+                f"{self._given}; got {clash}. Begin with a distribution that does not know "
+                "them."
             )
         return MatchingDistribution(
             self._scores, self._engine, given={**self._given, **more}, n_jobs=self._n_jobs
@@ -286,7 +291,6 @@ class MatchingDistribution:
         return f"MatchingDistribution({', '.join(parts)})"
 
     # ---- the part left open by the given edges
-    # -----------------------------------------------
 
     @cached_property
     def _core(self) -> FloatArray:
@@ -318,8 +322,14 @@ class MatchingDistribution:
 
     @cached_property
     def _table(self) -> SamplingTable:
-        SubsetDP().check_size(len(self._core))
+        sampler = self._engine if isinstance(self._engine, SubsetDP) else SubsetDP()
+        sampler.check_size(len(self._core))
         return SamplingTable.build(self._core)
+
+    @cached_property
+    def _possible(self) -> BoolArray:
+        """The edges that lie in some perfect matching, whatever their weight."""
+        return possible_edges(np.isfinite(self._reduced_full), self.mode())
 
     @property
     def _reduced_full(self) -> FloatArray:

@@ -1,5 +1,7 @@
 """Accuracy: 50-digit arithmetic where it is affordable, positive sums beyond."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_against_fifty_digits(size, spread, forbidden, rng):
 
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("size", [16, 20])
+@pytest.mark.parametrize("size", [11, 13, 16, 17, 19, 20, 21])
 def test_against_positive_sums(size, spread, forbidden, rng):
     scores = random_scores(rng, size, spread, forbidden)
     expected = pm.SubsetDP().infer(scores)
@@ -106,6 +108,50 @@ def test_glynn_falls_back_to_positive_sums(size, rng):
     assert found.diagnostics.n_fallback == 2
     np.testing.assert_array_equal(found.log_partition, expected.log_partition)
     np.testing.assert_array_equal(found.marginals, expected.marginals)
+
+
+@pytest.mark.parametrize("size", [9, 20, 27])
+def test_flat_graphs_lose_the_most_digits_and_still_keep_the_promise(size):
+    # Nothing cancels more than equal weights do.
+    found = pm.infer(np.zeros((size, size)), n_jobs=2)
+    assert found.is_exact
+    assert abs(found.log_partition - math.lgamma(size + 1)) < LOG_PARTITION_TOL
+    np.testing.assert_allclose(found.marginals, 1 / size, rtol=0, atol=MARGINAL_TOL)
+
+
+def test_long_walks_are_refreshed_rightly(rng):
+    # From size 26 on, a chunk is so long that its column sums are recomputed on the way.
+    blocks = [random_scores(rng, 13), random_scores(rng, 13)]
+    scores = np.full((26, 26), -np.inf)
+    scores[:13, :13], scores[13:, 13:] = blocks
+    shuffle = rng.permutation(26)
+    found = pm.Glynn().infer(scores[shuffle][:, shuffle], n_jobs=2)
+    parts = [pm.SubsetDP().infer(block) for block in blocks]
+    total = sum(part.log_partition for part in parts)
+    assert abs(found.log_partition - total) < LOG_PARTITION_TOL
+    expected = np.zeros((26, 26))
+    expected[:13, :13], expected[13:, 13:] = (part.marginals for part in parts)
+    expected = expected[shuffle][:, shuffle]
+    np.testing.assert_allclose(found.marginals, expected, rtol=0, atol=MARGINAL_TOL)
+    assert found.diagnostics.n_fallback == 0
+
+
+def test_a_vanished_permanent_falls_back():
+    from permatch.kernels.glynn import finish
+
+    permanent, residual = finish(np.ones((9, 9)), np.zeros((1, 9, 9)), np.empty((9, 9)))
+    assert permanent == 0.0
+    assert residual == np.inf
+
+
+def test_a_loose_tolerance_does_not_pass_as_exact(rng, monkeypatch):
+    from permatch.inference import signed
+
+    scores = random_scores(rng, 9)
+    assert pm.Glynn(tol=0.5).infer(scores).is_exact
+    monkeypatch.setattr(signed, "EXACT_TOL", 1e-300)
+    assert not pm.Glynn(tol=0.5).infer(scores).is_exact
+    assert pm.Glynn(tol=0.0).infer(scores).is_exact
 
 
 def test_glynn_does_not_fall_back_without_need(rng):

@@ -7,8 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_scores, no_perfect_matching
-from permatch.decoding.lap import subtract_row_maxima
+from permatch._validation import (
+    check_count,
+    check_scores,
+    enough_memory,
+    no_perfect_matching,
+)
+from permatch.decoding.lap import best_matching, subtract_row_maxima
 from permatch.kernels import murty
 
 
@@ -39,28 +44,28 @@ def _count_bound(scores: FloatArray) -> int:
 def k_best(scores: ArrayLike, k: int) -> KBest:
     """Return the k matchings with the highest total scores.
 
-    The matchings are distinct.  There are fewer than `k` when the graph has fewer perfect
-    matchings.  Which of several matchings tied for the last place is returned is arbitrary,
-    but always the same.
+    The matchings are distinct, and the first is that of `best_matching`.  There are fewer
+    than `k` when the graph has fewer perfect matchings.  Which of several matchings tied
+    for the last place is returned is arbitrary, but always the same.
 
     Parameters
     ----------
     scores : ndarray of shape (m, m)
-    Score of each edge; ``-inf`` forbids an edge.
+        Score of each edge; ``-inf`` forbids an edge.
     k : int
-    How many matchings to return, at least 1.
+        How many matchings to return, at least 1.
 
     Returns
     -------
     KBest
-    The matchings and their scores, best first.
+        The matchings and their scores, best first.
 
     Raises
     ------
     InfeasibleGraphError
-    If the allowed edges contain no perfect matching.
+        If the allowed edges contain no perfect matching.
     InvalidOptionError
-    If `k` is not an integer of at least 1.
+        If `k` is not an integer of at least 1.
 
     Notes
     -----
@@ -73,7 +78,7 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
     >>> best = k_best(np.array([[3.0, 2.0], [2.0, 0.0]]), 5)
     >>> best.matchings
     array([[1, 0],
-       [0, 1]])
+           [0, 1]])
     >>> best.scores
     array([4., 3.])
     """
@@ -81,8 +86,10 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
     m = len(scores)
     k = min(check_count(k, "k", 1), max(_count_bound(scores), 1))
     cost = np.ascontiguousarray(-subtract_row_maxima(scores))
-    matchings = np.empty((k, m), np.intp)
-    n_found = murty.k_best(cost, k, matchings, np.empty(k))
+    # Matchings, order and prices of k nodes, and the matchings themselves.
+    with enough_memory(f"k_best of {k} matchings at size {m}", 32.0 * k * m):
+        matchings = np.empty((k, m), np.intp)
+        n_found = murty.k_best(cost, k, matchings, np.empty(k))
     if n_found == 0:
         raise no_perfect_matching(scores)
     matchings = matchings[:n_found]
@@ -90,4 +97,15 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
     picked = scores[np.arange(m), matchings]
     totals = np.array([math.fsum(row) for row in picked.tolist()])
     rank = np.argsort(-totals, kind="stable")
-    return KBest(matchings[rank], totals[rank])
+    return _lead_with(best_matching(scores), matchings[rank], totals[rank])
+
+
+def _lead_with(mode: IntArray, matchings: IntArray, totals: FloatArray) -> KBest:
+    """Put the matching every other function calls the best in front of its equals."""
+    (places,) = np.nonzero((matchings == mode).all(axis=1))
+    if places.size == 0:  # one of more than k equals, which another one has to stand for
+        matchings[0] = mode
+    else:
+        order = np.r_[places[0], np.delete(np.arange(len(matchings)), places[0])]
+        matchings, totals = matchings[order], totals[order]
+    return KBest(matchings, totals)

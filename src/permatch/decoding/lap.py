@@ -23,17 +23,17 @@ def best_matching(scores: ArrayLike) -> IntArray:
     Parameters
     ----------
     scores : ndarray of shape (m, m)
-    Score of each edge; ``-inf`` forbids an edge.
+        Score of each edge; ``-inf`` forbids an edge.
 
     Returns
     -------
     matching : ndarray of shape (m,)
-    Row i is matched to column ``matching[i]``.
+        Row i is matched to column ``matching[i]``.
 
     Raises
     ------
     InfeasibleGraphError
-    If the allowed edges contain no perfect matching.
+        If the allowed edges contain no perfect matching.
 
     Notes
     -----
@@ -65,12 +65,12 @@ def bayes_matching(marginals: ArrayLike) -> IntArray:
     Parameters
     ----------
     marginals : ndarray of shape (m, m)
-    Probability of each edge; rows and columns sum to one.
+        Probability of each edge; rows and columns sum to one.
 
     Returns
     -------
     matching : ndarray of shape (m,)
-    Row i is matched to column ``matching[i]``.
+        Row i is matched to column ``matching[i]``.
 
     Notes
     -----

@@ -29,5 +29,7 @@ def _in_units(amount: float, units: tuple[tuple[float, str], ...], least: str) -
     for factor, unit in units:
         if amount >= factor:
             count = amount / factor
-            return f"{count:.1f} {unit}" if count < 10 else f"{count:.0f} {unit}"
+            return (
+                f"about {count:.1f} {unit}" if count < 10 else f"about {count:.0f} {unit}"
+            )
     return least

@@ -44,12 +44,9 @@ class AutoEngine(AbstractEngine):
         """Estimate log2 of the bytes one graph needs."""
         return self.select(size).log2_bytes(size)
 
-    def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
         size = scores.shape[1]
         engine = self.select(size)
-        result = engine._answer(scores, members, job)
+        result = engine._infer_stack(scores, members, job)
         reason = f"auto: the fastest exact engine at size {size} is {engine.name}"
         return replace(result, diagnostics=replace(result.diagnostics, reason=reason))
-
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
-        return self.select(scores.shape[1])._infer_stack(scores, members, job)

@@ -20,9 +20,12 @@ from permatch._parallel import run_tasks
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
-from permatch.errors import SizeLimitError
+from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.result import InferenceResult, StackResult, merge
+
+#: Sets of columns are held in 64-bit masks; no exact engine gets near this size.
+LARGEST_MASK = 60
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,6 @@ class AbstractEngine(ABC):
     max_size: int = 0
 
     name: ClassVar[str]
-    is_exact: ClassVar[bool] = True
     has_marginals: ClassVar[bool] = True
 
     def infer(
@@ -114,6 +116,7 @@ class AbstractEngine(ABC):
             self.check_size(stack.shape[1])
         results = [self._answer(stack, members, job) for members, stack in batch.stacks]
         diagnostics = merge(self.name, [result.diagnostics for result in results])
+        is_exact = all(result.is_exact for result in results)
         if batch.kind != "list":  # an array is always exactly one stack
             (only,) = results
             is_one = batch.kind == "one"
@@ -121,7 +124,7 @@ class AbstractEngine(ABC):
             marginals = only.marginals
             if is_one and marginals is not None:
                 marginals = marginals[0]
-            return InferenceResult(log_partition, marginals, self.is_exact, diagnostics)
+            return InferenceResult(log_partition, marginals, is_exact, diagnostics)
         log_partitions = np.zeros(batch.n_graphs)
         by_graph: list[Any] = [None] * batch.n_graphs
         for (members, _), result in zip(batch.stacks, results, strict=True):
@@ -130,21 +133,29 @@ class AbstractEngine(ABC):
                 for k, graph in zip(members, result.marginals, strict=True):
                     by_graph[k] = graph
         every = by_graph if self.has_marginals else None
-        return InferenceResult(log_partitions, every, self.is_exact, diagnostics)
+        return InferenceResult(log_partitions, every, is_exact, diagnostics)
 
     def check_size(self, size: int) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large."""
         if size <= self.max_size:
             return
-        name = type(self).__name__
         raise SizeLimitError(
-            f"{name} handles graphs of size at most {self.max_size}, got {size}. It would "
-            f"take about {seconds_in_words(self.log2_seconds(size))} on one thread and "
-            f"{bytes_in_words(self.log2_bytes(size))} of memory per graph. Fix the edges "
-            "you know (given={row: col} of MatchingDistribution makes the graph smaller), "
-            "split it into parts that share no edge, or raise the limit: "
-            f"engine=permatch.{name}(max_size={size})."
+            f"{type(self).__name__} handles graphs of size at most {self.max_size}, got "
+            f"{size}. It would take {seconds_in_words(self.log2_seconds(size))} on one "
+            f"thread and {bytes_in_words(self.log2_bytes(size))} of memory per graph. "
+            + self._advice(size)
         )
+
+    def _advice(self, size: int) -> str:
+        """Say what to do about a graph that is too large."""
+        advice = (
+            "Fix the edges you know (given={row: col} of MatchingDistribution makes the "
+            "graph smaller), or split it into parts that share no edge"
+        )
+        if size > LARGEST_MASK:
+            return f"{advice}."
+        name = type(self).__name__
+        return f"{advice}, or raise the limit: engine=permatch.{name}(max_size={size})."
 
     @abstractmethod
     def log2_seconds(self, size: int) -> float:
@@ -169,7 +180,12 @@ class AbstractEngine(ABC):
         return replace(result, diagnostics=replace(result.diagnostics, seconds=seconds))
 
     def __post_init__(self) -> None:
-        check_count(self.max_size, f"max_size of {type(self).__name__}", 0)
+        limit = check_count(self.max_size, f"max_size of {type(self).__name__}", 0)
+        if limit > LARGEST_MASK:
+            raise InvalidOptionError(
+                f"max_size of {type(self).__name__} must be at most {LARGEST_MASK}, got "
+                f"{limit}. Larger graphs would take centuries."
+            )
 
 
 def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -> None:

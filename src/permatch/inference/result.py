@@ -43,7 +43,7 @@ class Diagnostics:
     parts: tuple["Diagnostics", ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class InferenceResult:
     """Log-partition and marginals, in the shape the scores came in.
 
@@ -66,13 +66,14 @@ class InferenceResult:
     diagnostics: Diagnostics
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackResult:
     """Answers for a stack of graphs of one size; `marginals` may be None."""
 
     log_partitions: FloatArray
     marginals: FloatArray | None
     diagnostics: Diagnostics
+    is_exact: bool = True
 
 
 def merge(engine: str, parts: list[Diagnostics]) -> Diagnostics:

@@ -59,6 +59,7 @@ class Permanents:
     marginals: FloatArray | None
     residuals: FloatArray | None = None
     n_fallback: int = 0
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,9 @@ class ScaledEngine(AbstractEngine):
             n_fallback=permanents.n_fallback,
         )
         log_partitions = offsets + np.log(permanents.values)
-        return StackResult(log_partitions, permanents.marginals, diagnostics)
+        return StackResult(
+            log_partitions, permanents.marginals, diagnostics, permanents.is_exact
+        )
 
     @abstractmethod
     def _permanents(self, weights: FloatArray, job: Job) -> Permanents:

@@ -45,6 +45,9 @@ class SmallBatch(AbstractEngine):
                 "Use engine='glynn' or 'subset_dp' for larger graphs."
             )
 
+    def _advice(self, size: int) -> str:
+        return "Use engine='auto' or 'glynn'."
+
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
         return size + math.log2(size + 1) + math.log2(5e-10)

@@ -8,6 +8,7 @@ import numpy as np
 
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
+from permatch._validation import enough_memory
 from permatch.inference.base import Job
 from permatch.inference.scaling import Permanents, ScaledEngine, reduce_scores
 from permatch.kernels.scaling import balance
@@ -54,10 +55,13 @@ class SubsetDP(ScaledEngine):
         values = np.empty(len(weights))
         marginals = np.empty_like(weights)
 
-        def solve(g: int) -> None:
-            values[g] = infer_one(weights[g], marginals[g])
+        size = weights.shape[1]
 
-        seconds = len(weights) * 2.0 ** self.log2_seconds(weights.shape[1])
+        def solve(g: int) -> None:
+            with enough_memory(f"SubsetDP at size {size}", 2.0 ** self.log2_bytes(size)):
+                values[g] = infer_one(weights[g], marginals[g])
+
+        seconds = len(weights) * 2.0 ** self.log2_seconds(size)
         job.run(solve, len(weights), "subset DP", seconds)
         row_sums = marginals.sum(axis=2)
         residuals = np.abs(row_sums - 1.0).max(axis=1, initial=0.0)
@@ -78,7 +82,9 @@ class SamplingTable:
         reduced, _ = reduce_scores(scores)
         weights = np.exp(reduced)
         balance(weights)
-        forward = np.empty(1 << len(weights))
+        n_states = 1 << len(weights)
+        with enough_memory(f"sampling at size {len(weights)}", 8.0 * n_states):
+            forward = np.empty(n_states)
         fill_forward(weights, forward)
         return cls(
             weights,
@@ -89,7 +95,8 @@ class SamplingTable:
     def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
         """Draw `n` independent matchings, (n, m); the same for every `n_jobs`."""
         size = len(self.weights)
-        matchings = np.empty((n, size), dtype=np.intp)
+        with enough_memory(f"an array of {n} samples", 8.0 * n * size):
+            matchings = np.empty((n, size), dtype=np.intp)
         n_rounds = -(-n // _SAMPLES_PER_ROUND)
         seconds = n * _SECONDS_PER_CHOICE * size / n_jobs
         with progress_bar("sampling", n_rounds, seconds, None) as on_progress:

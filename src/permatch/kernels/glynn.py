@@ -8,9 +8,9 @@ For sign vectors d with d[0] = +1 and column sums s_j(d) = sum_i d_i B_ij,
 The second line needs, at every d, all leave-one-out products (prefix times suffix
 products), and for every row their sum signed by d_i.  The rows share that work as follows:
 
-    row 0         is +1 throughout walked rows   change sign one at a time, in Gray-code
-    order.  `running` holds the sum of all
-                  products so far; a row that flips at time t from sign d contributes
+    row 0         is +1 throughout
+    walked rows   change sign one at a time, in Gray-code order.  `running` holds the sum
+                  of all products so far; a row that flips at time t from sign d contributes
                   2 d running(t), so a flip costs O(m) and nothing else is stored
     pair row      is taken with both signs in the same pass, so it never flips
     lane rows     the last LANE_ROWS rows; all their sign patterns lie side by side in SIMD
@@ -251,6 +251,8 @@ def finish(weights, chunks, marginals):
             marginals[i, j] = weights[i, j] * derivative
             permanent += marginals[i, j]
     permanent /= m
+    if not permanent > 0.0:
+        return 0.0, np.inf
     residual = 0.0
     for i in range(m):
         row_sum = 0.0
@@ -259,8 +261,6 @@ def finish(weights, chunks, marginals):
             row_sum += marginals[i, j]
             marginals[i, j] = min(max(marginals[i, j], 0.0), 1.0)
         residual = max(residual, abs(row_sum - 1.0))
-    if not permanent > 0.0:
-        residual = np.inf
     return math.ldexp(permanent, 1 - m), residual
 
 

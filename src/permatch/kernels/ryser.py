@@ -25,6 +25,8 @@ def permanent_and_error(weights):
     m = weights.shape[0]
     columns = np.ascontiguousarray(weights.T)
     row_sums = np.zeros(m)
+    if m == 0:
+        return 1.0, 0.0  # the formula leaves out the empty set, here the only one
     value = 0.0
     magnitude = 0.0
     sign = -1.0 if m % 2 else 1.0
@@ -50,10 +52,3 @@ def permanent_and_error(weights):
     if not value > 0.0:
         return value, np.inf
     return value, m * np.finfo(np.float64).eps * magnitude / value
-
-
-@njit(cache=True, nogil=True)
-def infer_stack(weights, permanents, errors, first, last):
-    """Graphs ``first .. last - 1``."""
-    for g in range(first, last):
-        permanents[g], errors[g] = permanent_and_error(weights[g])
