@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python -m
 PIP    := $(RUN) pip install -qq --disable-pip-version-check
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 BENCH_ARGS  ?=
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,7 @@ help:  ## show this list
 	@echo
 	@sed -n 's/^\([a-z]*\):.*##/  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
-demo: $(VENV)/core.stamp  ## run the worked example in the terminal
+demo: $(VENV)/demo.stamp  ## learn to match a horse; writes a page to permatch-demo/
 	@$(RUN) permatch demo
 
 test: lint  ## lint, then run all tests
@@ -50,17 +50,17 @@ $(VENV)/venv.stamp:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/core.stamp: pyproject.toml $(VENV)/venv.stamp
+$(VENV)/demo.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch into $(VENV) (about a minute, once)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[vision,plots]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and the development tools into $(VENV) (about a minute, once)"
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/core.stamp
+	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/bench.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and its rivals into $(VENV) (about a minute, once)"
 	@$(PIP) --editable '.[bench]'
-	@touch $@ $(VENV)/core.stamp
+	@touch $@

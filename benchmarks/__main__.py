@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks.harness import save, show
 
-NAMES = ("glynn", "accuracy", "small", "sampling", "k_best", "footprint")
+NAMES = ("glynn", "accuracy", "small", "sampling", "k_best", "learning", "footprint")
 
 
 def main() -> int:

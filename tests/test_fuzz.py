@@ -7,6 +7,11 @@ import permatch as pm
 from permatch.errors import PermatchError
 from tests.helpers import ENGINES_WITH_MARGINALS, MARGINAL_TOL
 
+# Enumeration is what the others are compared with; listing 9! matchings takes too long here.
+FUZZED = [
+    case.engine for case in ENGINES_WITH_MARGINALS if case.engine.name != "enumeration"
+]
+
 N_INPUTS = 10_000
 
 DTYPES = [
@@ -170,14 +175,11 @@ def assert_right(scores, result):
 @pytest.mark.filterwarnings("ignore")
 def test_random_inputs():
     rng = np.random.default_rng(11)
-    n_engines = len(ENGINES_WITH_MARGINALS)
     n_answered = n_refused = 0
     for _ in range(N_INPUTS):
         scores = random_input(rng)
         try:
-            result = pm.infer(
-                scores, ENGINES_WITH_MARGINALS[rng.integers(n_engines)].engine
-            )
+            result = pm.infer(scores, FUZZED[rng.integers(len(FUZZED))])
         except PermatchError:
             n_refused += 1
         else:

@@ -1,4 +1,4 @@
-"""Probabilities over the perfect matchings of a bipartite graph.
+"""Learn to match: probabilities over the perfect matchings of a bipartite graph.
 
     scores (m, m)  ->  log_partition, marginals (m, m)     p(y) ~ exp(sum_i scores[i, y(i)])
 
@@ -22,6 +22,8 @@ from permatch._version import __version__
 if TYPE_CHECKING:  # for type checkers and completion; the table below does the work
     from permatch.decoding import KBest, best_matching, k_best
     from permatch.distribution import MatchingDistribution
+    from permatch.estimators import MAPMatching, MAPMatchingCV, MaxMarginMatching, load
+    from permatch.graphs import BipartiteGraph
     from permatch.inference import (
         AutoEngine,
         Diagnostics,
@@ -38,12 +40,16 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
 
 __all__ = [
     "AutoEngine",
+    "BipartiteGraph",
     "Diagnostics",
     "Enumeration",
     "Glynn",
     "InferenceResult",
     "KBest",
+    "MAPMatching",
+    "MAPMatchingCV",
     "MatchingDistribution",
+    "MaxMarginMatching",
     "Ryser",
     "SmallBatch",
     "SubsetDP",
@@ -52,6 +58,7 @@ __all__ = [
     "errors",
     "infer",
     "k_best",
+    "load",
     "log_partition",
     "marginals",
 ]
@@ -59,25 +66,39 @@ __all__ = [
 #: Where each lazily loaded name lives.
 _HOMES = {
     "AutoEngine": "permatch.inference",
+    "BipartiteGraph": "permatch.graphs",
     "Diagnostics": "permatch.inference",
     "Enumeration": "permatch.inference",
     "Glynn": "permatch.inference",
     "InferenceResult": "permatch.inference",
     "KBest": "permatch.decoding",
+    "MAPMatching": "permatch.estimators",
+    "MAPMatchingCV": "permatch.estimators",
     "MatchingDistribution": "permatch.distribution",
+    "MaxMarginMatching": "permatch.estimators",
     "Ryser": "permatch.inference",
     "SmallBatch": "permatch.inference",
     "SubsetDP": "permatch.inference",
     "best_matching": "permatch.decoding",
     "infer": "permatch.inference",
     "k_best": "permatch.decoding",
+    "load": "permatch.estimators",
     "log_partition": "permatch.inference",
     "marginals": "permatch.inference",
 }
 
 
 #: Rooms that can be reached as ``permatch.room`` without an import of their own.
-_ROOMS = ("decoding", "inference")
+_ROOMS = (
+    "datasets",
+    "decoding",
+    "estimators",
+    "experiments",
+    "features",
+    "inference",
+    "metrics",
+    "plots",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -54,3 +54,51 @@ class MarginalsUnavailableError(PermatchError, RuntimeError):
 
 class MissingDependencyError(PermatchError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+class FeatureShapeError(InvalidGraphError):
+    """Edge features that are not of shape (m, m, d)."""
+
+
+class FeatureTypeError(InvalidGraphError, TypeError):
+    """Edge features of a type that has no real-number meaning."""
+
+
+class NaNFeatureError(InvalidGraphError):
+    """An edge feature is NaN or infinite; the message names graph and edge."""
+
+
+class FeatureCountError(InvalidGraphError):
+    """Graphs that differ in their number of features, or differ from the fitted model."""
+
+
+class NoGraphsError(InvalidGraphError):
+    """An empty training or test set."""
+
+
+class ForbiddenEdgeError(InvalidMatchingError):
+    """A labelled match that uses a forbidden edge."""
+
+
+class NotFittedError(PermatchError, ValueError, AttributeError):
+    """A method that needs a fitted model was called before `fit`."""
+
+
+class ModelFileError(PermatchError, ValueError):
+    """A model file that is truncated, foreign, or newer than this version."""
+
+
+class TableError(PermatchError, ValueError):
+    """A table of edges with missing columns, duplicate or missing edges, or bad labels."""
+
+
+class InvalidPointsError(PermatchError, ValueError):
+    """Points of the plane that are not of shape (n, 2), not finite, or all in one place."""
+
+
+class ImageError(PermatchError, ValueError):
+    """An image that cannot be read, or that shows no outline with enough points."""
+
+
+class RowFileError(PermatchError, ValueError):
+    """A file of results with a line that is no row, so that it must not be added to."""

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from typer.testing import CliRunner
 import permatch
 from permatch.cli.main import app
 from permatch.cli.score_file import read_scores
-from permatch.cli.terminal import percent
+from permatch.cli.terminal import one_line_errors, percent, percent_of_log
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+ROOT = Path(__file__).resolve().parents[2]
 SCORES = np.array([[2.0, 1.0, -np.inf], [1.5, 2.0, 0.0], [0.0, 1.0, 1.0]])
 PLAIN_ENV = {
     key: value
@@ -48,6 +50,23 @@ def score_file(tmp_path):
     return write
 
 
+F8 = "{'descr': '<f8', 'fortran_order': False"
+
+
+def npy_header(text):
+    """Return a .npy file with any header and 72 bytes of data."""
+    header = text.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(72)
+
+
+def assert_failed_in_one_line(result, message):
+    assert result.exit_code == FAILURE, result.exception
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
 def run(*args, stdin=""):
     """Run the installed package in a process of its own, its output piped."""
     command = [sys.executable, "-m", "permatch", *map(str, args)]
@@ -64,8 +83,9 @@ def run(*args, stdin=""):
 # ---- the application ---------------------------------------------------------------------
 
 
-def test_version(call):
-    result = call("--version")
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_version(call, flag):
+    result = call(flag)
     assert result.exit_code == OK
     assert result.output == f"permatch {permatch.__version__}\n"
 
@@ -75,6 +95,7 @@ def test_version(call):
 def test_help_at_every_level(call, command, flag):
     result = call(*command, flag)
     assert result.exit_code == OK
+    assert "bool" not in result.output  # a flag takes no value
     assert "Usage: permatch" in " ".join(result.output.split()).replace("root", "permatch")
 
 
@@ -91,6 +112,9 @@ def test_help_teaches_by_example(call):
         ["infer", "scores.csv", "--k", "-1"],
         ["infer", "scores.csv", "--k", "many"],
         ["infer", "scores.csv", "--jobs", "0"],
+        ["infer", "scores.csv", "--jobs", "1" + 400 * "0"],
+        ["infer", "scores.csv", "--given", "0"],
+        ["infer", "scores.csv", "--max-size", "-1"],
         ["infer", "scores.csv", "--nonsense"],
     ],
 )
@@ -122,21 +146,44 @@ def test_engines_lists_every_engine(call):
 # ---- demo --------------------------------------------------------------------------------
 
 
-def test_demo_reaches_the_conclusion_and_is_clean_in_a_pipe():
-    done = run("demo")
-    assert done.returncode == OK, done.stderr
-    assert done.stderr == ""
-    assert "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 100
-    text = " ".join(done.stdout.split())
+@pytest.fixture
+def tiny_demo(monkeypatch):
+    pytest.importorskip("skimage", reason="the horse comes with scikit-image")
+    pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
+    from permatch.experiments import silhouette_demo
+    from permatch.experiments.silhouette_sample_size import Config
+
+    monkeypatch.setattr(silhouette_demo, "CONFIG", Config.tiny())
+
+
+def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_path):
+    result = call("demo", "--out", tmp_path / "page", "--jobs", 1)
+    assert result.exit_code == OK, result.stderr
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    text = " ".join(result.stdout.split())
     assert "So it is a1-b2 and a2-b1." in text
     assert "99.91 %" in text
-    assert "479,001,600 matchings" in text
+    numbers = json.loads((tmp_path / "page" / "demo.json").read_text())["numbers"]
+    assert f"From {100 * numbers['loss_unweighted']:.0f} % wrong to" in text
+    assert (tmp_path / "page" / "index.html").stat().st_size > 10_000
 
 
-def test_demo_is_deterministic_but_for_the_time(call):
-    first, second = (re.sub(r"[\d.]+ ms", "", call("demo").output) for _ in range(2))
-    assert first == second
+def test_demo_without_the_extras_says_what_to_install(call, monkeypatch, tmp_path):
+    from permatch.cli import demo
+
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    result = call("demo", "--out", tmp_path / "page")
+    assert result.exit_code == OK
+    assert "pip install 'permatch[vision,plots]'" in result.stdout
+    assert not (tmp_path / "page").exists()
+
+
+def test_demo_that_cannot_write_says_so(call, tiny_demo, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    result = call("demo", "--out", tmp_path / "taken")
+    assert result.exit_code == FAILURE
+    assert result.stderr.startswith("error: ")
 
 
 # ---- infer -------------------------------------------------------------------------------
@@ -149,9 +196,9 @@ def test_json_agrees_with_the_library(call, score_file):
     assert result.stderr == ""
     answer = json.loads(result.stdout)
     assert list(answer) == [
-        "file", "size", "n_forbidden", "row_labels", "column_labels", "engine", "reason",
-        "is_exact", "log_partition", "entropy", "mode", "bayes_matching", "k_best",
-        "marginals", "seed", "samples",
+        "file", "size", "n_forbidden", "row_labels", "column_labels", "given", "engine",
+        "reason", "is_exact", "log_partition", "entropy", "mode", "bayes_matching",
+        "k_best", "marginals", "seed", "samples",
     ]  # fmt: skip
     d = permatch.MatchingDistribution(SCORES)
     assert answer["file"] == path
@@ -164,6 +211,7 @@ def test_json_agrees_with_the_library(call, score_file):
     assert answer["marginals"] == d.marginals.tolist()
     assert answer["mode"]["matching"] == [0, 1, 2]
     assert answer["mode"]["score"] == 5.0
+    assert answer["mode"]["log_probability"] == d.log_prob([0, 1, 2])
     assert answer["k_best"][0] == answer["mode"]
     assert len(answer["k_best"]) == 2
     assert answer["bayes_matching"]["matching"] == d.bayes_matching().tolist()
@@ -222,6 +270,109 @@ def test_smallest_graphs(call, score_file, size):
     assert answer["mode"]["matching"] == list(range(size))
 
 
+def test_given_edges_by_number_agree_with_the_library(call, score_file):
+    path = score_file("2,1,\n1.5,2,0\n0,1,1\n")
+    answer = json.loads(call("infer", path, "--given", "0:1", "--json").stdout)
+    d = permatch.MatchingDistribution(SCORES, given={0: 1})
+    assert answer["given"] == [[0, 1]]
+    assert answer["marginals"] == d.marginals.tolist()
+    assert answer["log_partition"] == d.log_partition
+    assert "given           0 - 1\n" in call("infer", path, "--given", "0:1").stdout
+
+
+@pytest.mark.parametrize(
+    "given", [["ann:b:y", "bob:x"], ["ann : b:y", "1:0"], ["0:2", "0:2", "bob:0"]]
+)
+def test_given_edges_by_label(call, score_file, given):
+    path = score_file("id,x,b,b:y\nann,2,1,0\nbob,1.5,2,0\neve,0,1,1\n")
+    options = [part for edge in given for part in ("--given", edge)]
+    answer = json.loads(call("infer", path, *options, "--json").stdout)
+    assert answer["given"] == [[0, 2], [1, 0]]
+    assert answer["mode"]["matching"] == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["ann:z"], "got 'ann:z'. The rows are 'ann', 'bob', 'bob'. The columns are 'x'"),
+        (["3:0"], "from 0 to 2; got '3:0'"),
+        (["-1:0"], "got '-1:0'"),
+        (["bob:x"], "which fits 2 edges: use numbers"),
+        (["ann:x", "0:1"], "each row at most once; got '0:1'"),
+        (["ann:x", "1:0"], "each column at most once"),
+        (["2:2"], "edge (2, 2) has score -inf"),
+    ],
+)
+def test_bad_given_edges_fail_in_one_line(call, score_file, given, message):
+    path = score_file("id,x,y,b\nann,2,1,0\nbob,1,2,0\nbob,0,1,\n")
+    options = [part for edge in given for part in ("--given", edge)]
+    assert_failed_in_one_line(call("infer", path, *options), message)
+
+
+def test_size_limit_names_the_options_that_help(call, score_file):
+    path = score_file(np.zeros((10, 10)), "scores.npy")
+    failed = call("infer", path, "--engine", "enumeration")
+    assert_failed_in_one_line(failed, "--given ROW:COL or --max-size 10.")
+    assert_failed_in_one_line(call("infer", path, "--max-size", 9), "--max-size 10.")
+    assert call("infer", path, "--max-size", 9, "--given", "3:4").exit_code == OK
+    assert call("infer", path, "--max-size", 10).exit_code == OK
+    failed = call("infer", path, "-e", "small_batch", "--max-size", 9)
+    assert_failed_in_one_line(failed, "must be at most 8, got 9")
+
+
+def test_size_limit_of_samples_is_told_before_inference(call, score_file):
+    path = score_file(np.zeros((25, 25)), "scores.npy")
+    failed = call("infer", path, "--samples", 1)
+    assert_failed_in_one_line(failed, "or --engine subset_dp --max-size 25.")
+
+
+@pytest.mark.parametrize("option", ["--k", "--samples"])
+@pytest.mark.parametrize("number", [10**12, 10**23])
+def test_more_answers_than_memory(call, score_file, option, number):
+    path = score_file(np.zeros((20, 20)), "scores.npy")
+    failed = call("infer", path, option, number)
+    assert_failed_in_one_line(failed, "memory, more than there is")
+
+
+def test_counts_are_written_as_people_do(call, score_file):
+    result = call("infer", score_file("5\n"), "--samples", 1)
+    for part in ("1 most probable matching\n", "1 sample, 1 distinct", "1.00 of 1 edge\n"):
+        assert part in result.stdout
+    result = call("infer", score_file("1,2\n,4\n"))
+    assert "2 x 2, 1 edge forbidden" in " ".join(result.stdout.split())
+
+
+def test_improbable_matchings_keep_their_probability(call, score_file):
+    result = call("infer", score_file("0,-1000\n-1000,0\n"))
+    assert "2.6e-867 %" in result.stdout
+    scores = np.random.default_rng(0).normal(size=(20, 20))
+    result = call("infer", score_file(scores, "scores.npy"))
+    assert len(re.findall(r"^ \d +\d\.\de-0\d % ", result.stdout, re.MULTILINE)) == 5
+
+
+def test_bayes_matching_may_use_a_forbidden_edge(call, score_file):
+    scores = np.full((11, 11), -np.inf)
+    scores[10, :10] = scores[:10, 10] = scores[range(10), range(10)] = 0.0
+    path = score_file(scores, "scores.npy")
+    bayes = json.loads(call("infer", path, "--json").stdout)["bayes_matching"]
+    assert bayes["matching"] == list(range(11))
+    assert bayes["score"] is bayes["log_probability"] is None
+    assert "(probability 0 %)" in call("infer", path).stdout
+
+
+def test_the_session_in_the_readme(call, tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (session,) = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    make, _, rest = session.partition("\n")
+    command, _, shown = rest.partition("\n")
+    (content,) = re.fullmatch(r"\$ printf '(.*)' > scores.csv", make).groups()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    Path("scores.csv").write_text(content.replace(r"\n", "\n"), encoding="utf-8")
+    assert command.startswith("$ permatch ")
+    assert call(*command.split()[2:]).stdout == shown
+
+
 # ---- files -------------------------------------------------------------------------------
 
 
@@ -233,6 +384,8 @@ def test_smallest_graphs(call, score_file, size):
         ("s.csv", "2;1;-Infinity\n1.5;2;0\n0;1;1"),
         ("s.tsv", "2\t1\t\n1.5\t2\t0\n0\t1\t1\n"),
         ("s.txt", "2 1 -inf\n  1.5 2   0\n0 1 1\n"),
+        ("s.txt", "\t\n2 1 -inf\n\t\n1.5 2 0\n \t \n0 1 1\n\t\n"),
+        ("s.csv", '"2",1,\n1.5,"2",0\n0,1,1\n'),
         ("s.dat", "\ufeff2,1,\n1.5,2,0\n0,1,1\n"),
         ("s.npy", SCORES),
         ("s.npy", np.asfortranarray(SCORES)),
@@ -267,18 +420,31 @@ def test_labels(score_file, content, rows, cols):
     [
         ("s.csv", "", "is empty"),
         ("s.csv", "\n \n# nothing\n", "is empty"),
-        ("s.csv", "1,2\n3\n", "row 2 has 1 cells, row 1 has 2"),
+        ("s.csv", "1,2\n3\n", "row 2 has 1 cell, row 1 has 2"),
         ("s.csv", "1,2,3\n4,5,6\n", "got 2 x 3"),
         ("s.csv", "1,2\n3,x\n", "row 2, column 2 of the scores is 'x'"),
         ("s.csv", "1,x,2\n3,4,5\n6,7,8\n", "row 1, column 2 of the scores is 'x'"),
+        ("s.csv", "1_0,2\n3,4\n", "row 1, column 1 of the scores is '1_0'"),
+        ("s.csv", "0,5;1,2\n0,3;2,0\n", "is '0,5'. Write decimals with a point"),
+        ("s.csv", ";x;y\na;0,5;1\nb;-,3;2\n", "is '0,5'. Write decimals with a point"),
+        ("s.txt", "0,5 1,2\n0,3 2,0\n", "is '5 1'. Write decimals with a point"),
+        ("s.csv", f"1,{140_000 * 'x'}\n3,4\n", "field larger than field limit"),
+        ("s.txt", f"1 {140_000 * 'x'}\n3 4\n", "xxx...'. Leave a cell empty"),
+        ("s.tsv", "1\t2\n\t\n", "no perfect matching"),
         ("s.csv", "1,nan\n3,4\n", "must not contain NaN"),
         ("s.csv", "1,inf\n3,4\n", "inf at"),
         ("s.csv", "1,\n3,\n", "no perfect matching"),
         ("s.csv", "b1,b2,b3\n1,2\n3,4\n", "3 labels above 2 columns"),
+        ("s.csv", "b1,b2\n1\n", "2 labels above 1 column."),
         ("s.txt", "once upon a time", "got one line of text"),
         ("s.csv", b"\xff\xfe\x00\x01", "must be UTF-8 text"),
         ("s.npy", b"not an array", "ends in .npy"),
         ("s.npy", b"\x93NUMPY\x01\x00", "must hold an array of numbers"),
+        ("s.npy", npy_header(f"{F8}, 'shape': (100000000, 100000000)}}"), "NumPy says: "),
+        ("s.npy", npy_header(f"{F8}, 'shape': (4294967296, 4294967296)}}"), "NumPy says: "),
+        ("s.npy", npy_header(f"{F8}, 'shape': ({10**22}, 1)}}"), "NumPy says: "),
+        ("s.npy", npy_header(f"{F8}, 'shape': (-1, -1)}}"), "NumPy says: "),
+        ("s.npy", npy_header("{'descr': ((("), "must hold an array of numbers"),
         ("s.npy", np.zeros((2, 3)), "got 2 x 3"),
         ("s.npy", np.zeros((2, 3, 3)), "got 2 x 3 x 3"),
         ("s.npy", np.array(1.0), "a single number"),
@@ -287,12 +453,7 @@ def test_labels(score_file, content, rows, cols):
     ],
 )
 def test_bad_files_fail_in_one_line(call, score_file, name, content, message):
-    result = call("infer", score_file(content, name))
-    assert result.exit_code == FAILURE
-    assert result.stdout == ""
-    assert message in result.stderr
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
+    assert_failed_in_one_line(call("infer", score_file(content, name)), message)
 
 
 def test_object_arrays_are_never_unpickled(call, tmp_path):
@@ -307,7 +468,76 @@ def test_missing_file_and_folder(call, tmp_path):
     for path in (tmp_path / "absent.csv", tmp_path):
         result = call("infer", path)
         assert result.exit_code == FAILURE
-        assert result.stderr.startswith(f"error: cannot read {path}: ")
+        assert result.stderr.startswith(f"error: cannot open {path}: ")
+
+
+def test_plain_numbers_take_the_fast_reader(score_file, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("read cell by cell")
+
+    monkeypatch.setattr("permatch.cli.score_file._cut_cells", refuse)
+    scores = np.random.default_rng(0).normal(size=(300, 300))
+    scores[0, 1], scores[1, 0] = -np.inf, 1e-300
+    for mark in (",", ";", "\t", " "):
+        lines = [mark.join(map(repr, row)) for row in scores.tolist()]
+        found = read_scores(score_file("\n".join(lines)))
+        np.testing.assert_array_equal(found.scores, scores)
+
+
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr("permatch.cli.score_file.sys.stdin", None)
+    with pytest.raises(permatch.errors.InvalidGraphError, match="cannot be read: it is cl"):
+        read_scores("-")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
+@pytest.mark.parametrize(
+    ("args", "unbuffered"),
+    [
+        (["infer", "-"], ""),
+        (["infer", "-", "--json"], "1"),
+        (["engines"], "1"),
+        (["-h"], ""),
+        (["-V"], ""),
+    ],
+)
+def test_full_disk_fails_in_one_line(args, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "permatch", *args],
+            input=b"0 1\n1 0\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=PLAIN_ENV | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == FAILURE
+    message = "error: cannot write to standard output: No space left on device. "
+    assert done.stderr.decode() == f"{message}Send it elsewhere.{os.linesep}"
+
+
+@pytest.mark.parametrize(
+    ("err", "message"),
+    [
+        (MemoryError(), "error: this needs more memory than there is. Ask for less.\n"),
+        (MemoryError("1 TiB"), "more memory than there is (1 TiB). Ask for less.\n"),
+        (
+            UnicodeEncodeError("ascii", "caf\xe9", 3, 4, ""),
+            "'\xe9' to standard output, whose",
+        ),
+    ],
+)
+def test_other_failures_fail_in_one_line(call, monkeypatch, err, message):
+    def fail(source):
+        raise err
+
+    monkeypatch.setattr("permatch.cli.infer.read_scores", fail)
+    assert_failed_in_one_line(call("infer", "scores.csv"), message)
+    assert call("infer", "scores.csv", "--debug").exception is err
+
+
+def test_broken_pipe_is_left_to_the_application():
+    with pytest.raises(BrokenPipeError), one_line_errors(debug=False):
+        raise BrokenPipeError
 
 
 def test_failures_in_a_process_of_their_own():
@@ -332,9 +562,26 @@ def test_debug_shows_the_traceback():
         (0.9991, "99.91 %"),
         (0.9999, "99.99 %"),
         (0.0002, "0.02 %"),
-        (1e-9, "< 0.001 %"),
+        (4.44e-9, "4.4e-07 %"),
+        (5e-324, "4.9e-322 %"),
         (1 - 1e-9, "> 99.999 %"),
     ],
 )
 def test_percent_never_rounds_to_certainty(probability, text):
     assert percent(probability) == text
+
+
+@pytest.mark.parametrize(
+    ("log_probability", "text"),
+    [
+        (-np.inf, "0 %"),
+        (0.0, "100 %"),
+        (np.log(0.5), "50.0 %"),
+        (-20.0, "2.1e-07 %"),
+        (-744.0, "7.7e-322 %"),
+        (-2000.0, "2.6e-867 %"),
+        (-1e300, "< 1e-999999 %"),
+    ],
+)
+def test_percent_of_log_never_underflows(log_probability, text):
+    assert percent_of_log(log_probability) == text

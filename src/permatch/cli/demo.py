@@ -1,53 +1,70 @@
 """``permatch demo``: a worked example, computed as it is shown."""
 
 import math
-import time
 from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from permatch._types import FloatArray, IntArray
-from permatch.cli.infer import marginals_table
+from permatch._files import whole_file
+from permatch._progress import progress_bar
+from permatch._types import FloatArray
 from permatch.cli.terminal import one_line_errors, percent, printing
 
 ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
 NEWSLETTER = ("b1  M. Jensen", "b2  Maria J., Lund")
 PAIR_PROBABILITIES = np.array([[0.95, 0.94], [0.93, 0.01]])
 
-N_PLAYERS = 12
-N_SAMPLES = 100_000
 
+def demo(
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for the page and its data."
+        ),
+    ] = Path("permatch-demo"),
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Threads; -1 means all processors.")
+    ] = -1,
+) -> None:
+    """See what a distribution over matchings is good for, and what learning adds.
 
-def demo() -> None:
-    """Show on two small graphs what a distribution over matchings is good for.
-
-    First a puzzle of record linkage that pair-by-pair rules get wrong, then a
-    graph with half a billion matchings, summed up exactly.  Every number is
-    computed as you watch.
+    First a puzzle of record linkage that pair-by-pair rules get wrong.  Then
+    the real thing: learn to match the points of a silhouette, a minute or two,
+    with a page of pictures at the end.  Every number is computed as you watch.
     """
-    with one_line_errors(debug=False), printing() as console:
+    with one_line_errors(debug=False):
         odds = PAIR_PROBABILITIES / (1.0 - PAIR_PROBABILITIES)
-        scores = np.log(odds), _player_scores()
+        scores = np.log(odds)
         _warm_up(scores)
-        _linkage(console, scores[0])
-        _players(console, scores[1])
-        _next_steps(console)
+        with printing() as console:
+            _linkage(console, scores)
+        missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
+        with printing() as console:
+            if missing:
+                _heading(console, "2. Which point is which? Learning to match a horse")
+                _say(console, "This part needs two more packages:")
+                _show(console, _single("pip install 'permatch[vision,plots]'"))
+            else:
+                _horse(console, out, jobs)
+            _next_steps(console)
 
 
-def _warm_up(graphs: Iterable[FloatArray]) -> None:
+def _warm_up(scores: FloatArray) -> None:
     """Ask every kind of question once, so that no kernel is left to compile later."""
     import permatch as pm
 
-    for scores in graphs:
-        distribution = pm.MatchingDistribution(scores)
-        distribution.bayes_matching()
-        distribution.k_best(1)
-        distribution.sample(1, rng=0)
+    distribution = pm.MatchingDistribution(scores)
+    distribution.bayes_matching()
+    distribution.k_best(1)
 
 
 def _linkage(console: Console, scores: FloatArray) -> None:
@@ -99,60 +116,52 @@ def _linkage(console: Console, scores: FloatArray) -> None:
     _say(
         console,
         f"[bold green]So it is {answer}.[/bold green] One strong pair is not worth the "
-        "impossible one it forces on the others.",
+        "unlikely one it forces on the others.",
     )
 
 
-def _players(console: Console, scores: FloatArray) -> None:
-    """Show every kind of answer on a graph with 12! matchings."""
-    import permatch as pm
+def _horse(console: Console, out: Path, jobs: int) -> None:
+    """Learn to match the points of sheared silhouettes, and write the page about it."""
+    from permatch.experiments import silhouette_demo
+    from permatch.pages.silhouette_demo import demo_page
 
-    start = time.perf_counter()
-    distribution = pm.MatchingDistribution(scores)
-    log_partition, marginals = distribution.log_partition, distribution.marginals
-    seconds = time.perf_counter() - start
-
-    _heading(console, f"2. {N_PLAYERS} players in two frames of a film")
+    config = silhouette_demo.CONFIG
+    _heading(console, "2. Which point is which? Learning to match a horse")
     _say(
         console,
-        "Player k of the first frame is player k of the second, but all we see is where "
-        "they stand, and they have run. The score of a pair is minus half its squared "
-        f"distance. There are {math.factorial(N_PLAYERS):,} matchings; engine "
-        f"{distribution.diagnostics.engine} summed them all in {1e3 * seconds:.1f} ms. "
-        "Probability of each pair in percent, first frame down, second frame across:",
+        f"{config.n_points} points on the outline of a horse, {config.n_images} sheared "
+        "copies of it. A point is described by where the outline lies around it, an edge "
+        "by the squared differences of two such descriptions. permatch learns one weight "
+        "per difference from labelled pairs, by maximum likelihood over all "
+        f"{math.factorial(config.n_points):.2g} matchings of a pair, with exact gradients.",
     )
-    _show(console, marginals_table(marginals, None, None))
+    with progress_bar("learning", 1000, 60.0, None) as on_progress:
+        found = silhouette_demo.run(
+            config,
+            n_jobs=jobs,
+            on_progress=on_progress and (lambda share: on_progress(int(1000 * share))),
+        )
+    page = out / "index.html"
+    demo_page(found).write(page)
+    with whole_file(out / "demo.json") as file:
+        file.write(found.to_json())
 
-    mode, bayes = distribution.mode(), distribution.bayes_matching()
-    samples = distribution.sample(N_SAMPLES, rng=0)
-    n_mode = int((samples == mode).all(axis=1).sum())
-    rows = np.arange(N_PLAYERS)
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
-    facts.add_row("log-partition", f"{log_partition:.6f}")
-    facts.add_row(
-        "entropy",
-        f"{distribution.entropy:.3f} nats, as of {math.exp(distribution.entropy):.0f} "
-        "equally probable matchings",
+    numbers = found.numbers
+    table = _table("wrong points on test pairs", "unweighted", "MAP", "max-margin")
+    losses = {(row["n"], row["method"]): row["hamming_loss"] for row in found.rows}
+    for n in config.n_train:
+        row = [losses[0, "unweighted"], losses[n, "map"], losses[n, "max_margin"]]
+        table.add_row(f"learnt from {n} pairs", *(f"{100 * loss:.1f} %" for loss in row))
+    _show(console, table)
+    _say(
+        console,
+        f"[bold green]From {100 * numbers['loss_unweighted']:.0f} % wrong to "
+        f"{100 * numbers['loss_learnt']:.0f} %[/bold green] on {numbers['n_test']} test "
+        f"pairs, in {numbers['seconds']:.0f} seconds. The probabilities mean what they "
+        f"say: their expected calibration error is {numbers['calibration_error']:.4f}.",
     )
-    for rank, matching in enumerate(distribution.k_best(3).matchings, start=1):
-        chance = percent(math.exp(distribution.log_prob(matching)))
-        facts.add_row(f"best matching {rank}", f"{_columns(matching)}  {chance}")
-    facts.add_row("Bayes matching", _columns(bayes))
-    facts.add_row(
-        "right on average",
-        f"{marginals[rows, bayes].sum():.2f} edges of the Bayes matching, "
-        f"{marginals[rows, mode].sum():.2f} of the best one",
-    )
-    chance = math.exp(distribution.log_prob(mode))
-    spread = math.sqrt(N_SAMPLES * chance * (1.0 - chance))
-    facts.add_row(
-        f"{N_SAMPLES:,} samples",
-        f"best matching 1 drawn {n_mode} times, {N_SAMPLES * chance:.0f} +- {spread:.0f} "
-        "expected",
-    )
-    _show(console, facts)
+    _say(console, "Pictures and curves are on the page")
+    _show(console, _single(str(page)))
 
 
 def _next_steps(console: Console) -> None:
@@ -164,18 +173,11 @@ d.marginals, d.mode(), d.bayes_matching(), d.k_best(2), d.sample(1000, rng=0)"""
     console.print()
     console.print(Padding(Text(snippet, no_wrap=True), (0, 2), expand=False))
     commands = Table.grid(padding=(0, 3))
-    commands.add_row("permatch infer scores.csv", "the same for a matrix of your own")
+    commands.add_row("permatch match --help", "learn from labelled matches in a table")
+    commands.add_row("permatch infer scores.csv", "probabilities for a matrix of scores")
     commands.add_row("permatch engines", "the algorithms to choose from")
     commands.add_row("permatch --help", "all commands")
     _show(console, commands)
-
-
-def _player_scores() -> FloatArray:
-    """Return the scores of players who all moved by a random step of about one metre."""
-    rng = np.random.default_rng(38)
-    before = rng.uniform(0.0, 8.0, size=(N_PLAYERS, 2))
-    after = before + rng.normal(size=(N_PLAYERS, 2))
-    return -0.5 * ((before[:, None] - after) ** 2).sum(axis=2)
 
 
 def _greedy(probabilities: FloatArray) -> list[tuple[int, int]]:
@@ -203,10 +205,6 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
     )
 
 
-def _columns(matching: IntArray) -> str:
-    return " ".join(f"{col:2d}" for col in matching)
-
-
 def _pair_table(probabilities: FloatArray) -> Table:
     table = _table("orders \\ newsletter", *NEWSLETTER)
     for name, chances in zip(ORDERS, probabilities, strict=True):
@@ -223,6 +221,12 @@ def _table(first: str, *others: str) -> Table:
     table.add_column(first)
     for header in others:
         table.add_column(header, justify="right")
+    return table
+
+
+def _single(text: str) -> Table:
+    table = Table.grid()
+    table.add_row(Text(text, style="bold", no_wrap=True))
     return table
 
 

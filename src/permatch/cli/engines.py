@@ -4,7 +4,7 @@ import inspect
 
 from rich.table import Table
 
-from permatch.cli.terminal import printing
+from permatch.cli.terminal import one_line_errors, printing
 
 
 def engines() -> None:
@@ -19,5 +19,5 @@ def engines() -> None:
     table.add_column("what it does")
     for name, engine in ENGINES.items():
         table.add_row(name, (inspect.getdoc(engine) or "").partition("\n")[0])
-    with printing() as console:
+    with one_line_errors(debug=False), printing() as console:
         console.print(table)

@@ -1,7 +1,10 @@
 """``permatch infer``: everything the distribution over matchings says about one graph."""
 
 import json
+import math
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -13,19 +16,26 @@ from rich.text import Text
 from permatch.cli.score_file import ScoreFile, read_scores
 from permatch.cli.terminal import (
     join_edges,
+    join_pairs,
     one_line_errors,
     percent,
+    percent_of_log,
+    plural,
     printing,
 )
+from permatch.errors import InvalidMatchingError, InvalidOptionError, SizeLimitError
 
 if TYPE_CHECKING:
     from permatch.distribution import MatchingDistribution
+    from permatch.inference import AbstractEngine
 
 #: Largest graph whose marginals are printed whole; beyond it, the best edges of each row.
 MAX_GRID = 12
 N_BEST_EDGES = 3
 #: Distinct samples printed; the JSON has them all.
 MAX_DISTINCT = 10
+#: More threads than any machine has processors are a slip of the finger.
+MAX_JOBS = 4096
 
 
 def _check_engine(name: str) -> str:
@@ -40,7 +50,18 @@ def _check_engine(name: str) -> str:
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
         raise typer.BadParameter("0 threads cannot work; -1 means all processors.")
+    if jobs > MAX_JOBS:
+        raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
     return jobs
+
+
+def _check_given(edges: list[str] | None) -> list[str]:
+    for edge in edges or []:
+        if ":" not in edge:
+            raise typer.BadParameter(
+                f"an edge is written ROW:COL, such as 0:2; got {edge!r}."
+            )
+    return edges or []
 
 
 def infer(
@@ -78,11 +99,32 @@ def infer(
             callback=_check_jobs,
         ),
     ] = 1,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given",
+            metavar="ROW:COL",
+            help="Edge known to be matched, by labels or by numbers from 0; repeatable.",
+            callback=_check_given,
+            show_default=False,
+        ),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        typer.Option(
+            "--max-size",
+            metavar="N",
+            min=0,
+            help="Largest graph the engine accepts; every node more doubles the time.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
+        bool,
+        typer.Option("--json", metavar="", help="Print one JSON object and nothing else."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of a failure.")
+        bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
     ] = False,
 ) -> None:
     r"""Print the distribution over the perfect matchings of one graph.
@@ -102,20 +144,56 @@ def infer(
 
       permatch infer scores.csv
       permatch infer scores.npy --k 10 --samples 1000 --seed 1
+      permatch infer scores.csv --given ann:x --given 1:0
       permatch infer scores.csv --json | python -m json.tool
       printf '2 0 1\n0 2 1\n1 1 0\n' | permatch infer -
     """
     with one_line_errors(debug):
         source = read_scores(file)
         from permatch.distribution import MatchingDistribution
+        from permatch.inference import SubsetDP, find_engine
 
-        distribution = MatchingDistribution(source.scores, engine, n_jobs=jobs)
-        summary = {"file": source.name} | summarise(distribution, source, k, samples, seed)
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        with printing() as console:
-            show(console, summary)
+        chosen = find_engine(engine)
+        if max_size is not None:
+            chosen = replace(chosen, max_size=max_size)
+        edges = _find_given(source, given or [])
+        distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
+        n_open = distribution.size - len(edges)
+        _check_size(chosen, n_open)
+        if samples > 0 and not isinstance(chosen, SubsetDP):
+            # The table that samples are drawn from; not after an hour of inference.
+            _check_size(SubsetDP(), n_open, "--engine subset_dp ")
+        summary = summarise(distribution, source, k, samples, seed)
+        if as_json:
+            typer.echo(json.dumps(summary, allow_nan=False))
+        else:
+            with printing() as console:
+                show(console, summary)
+
+
+def _find_given(source: ScoreFile, edges: list[str]) -> dict[int, int]:
+    """Return the known edges, row to column."""
+    found: dict[int, int] = {}
+    for edge in edges:
+        row, col = source.find_edge(edge)
+        if found.setdefault(row, col) != col:
+            raise InvalidMatchingError(
+                f"given edges must match each row at most once; got {edge!r} and another "
+                f"edge of row {row}. Drop one of them."
+            )
+    return found
+
+
+def _check_size(engine: "AbstractEngine", size: int, before: str = "") -> None:
+    """Raise SizeLimitError, naming the options that help, if a graph is too large."""
+    try:
+        engine.check_size(size)
+    except SizeLimitError as err:
+        options = "--given ROW:COL"
+        with suppress(InvalidOptionError):  # where the limit cannot be raised so far
+            replace(engine, max_size=size)
+            options += f" or {before}--max-size {size}"
+        raise SizeLimitError(f"{err} On the command line: {options}.") from err
 
 
 def summarise(
@@ -137,6 +215,7 @@ def summarise(
         "n_forbidden": int((source.scores == -np.inf).sum()),
         "row_labels": source.row_labels,
         "column_labels": source.column_labels,
+        "given": sorted(distribution.given.items()),
         "engine": distribution.diagnostics.engine,
         "reason": distribution.diagnostics.reason,
         "is_exact": distribution.is_exact,
@@ -160,11 +239,18 @@ def summarise(
 
 def _describe(distribution: "MatchingDistribution", matching: Any) -> dict[str, Any]:
     rows = np.arange(distribution.size)
+    log_probability = distribution.log_prob(matching)
     return {
         "matching": matching.tolist(),
-        "score": float(distribution.scores[rows, matching].sum()),
-        "probability": float(np.exp(distribution.log_prob(matching))),
+        "score": _finite(float(distribution.scores[rows, matching].sum())),
+        "log_probability": _finite(log_probability),
+        "probability": math.exp(log_probability),
     }
+
+
+def _finite(number: float) -> float | None:
+    """Return a number that JSON has; the Bayes matching may use a forbidden edge."""
+    return number if math.isfinite(number) else None
 
 
 def show(console: Console, summary: dict[str, Any]) -> None:
@@ -174,8 +260,11 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
-    forbidden = f", {summary['n_forbidden']} edges forbidden" * (summary["n_forbidden"] > 0)
+    n_forbidden = summary["n_forbidden"]
+    forbidden = f", {plural(n_forbidden, 'edge')} forbidden" * (n_forbidden > 0)
     facts.add_row("graph", Text(f"{summary['file']}: {size} x {size}{forbidden}"))
+    if summary["given"]:
+        facts.add_row("given", Text(join_pairs(summary["given"], *labels)))
     facts.add_row("engine", Text(f"{summary['engine']}, {exact} ({summary['reason']})"))
     facts.add_row("log-partition", f"{summary['log_partition']:.12g}")
     if summary["entropy"] is not None:
@@ -187,10 +276,11 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     if (bayes := summary["bayes_matching"]) is not None:
         facts.add_row("Bayes matching", _in_words(bayes, labels))
         right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
-        facts.add_row("", f"{right:.2f} of its {size} edges are right on average")
+        facts.add_row("", f"right on average: {right:.2f} of {plural(size, 'edge')}")
     console.print(facts)
     if summary["k_best"]:
-        console.print(f"\n[bold]{len(summary['k_best'])} most probable matchings[/bold]")
+        found = plural(len(summary["k_best"]), "most probable matching")
+        console.print(f"\n[bold]{found}[/bold]")
         console.print(_best_table(summary["k_best"], labels))
     if summary["marginals"] is not None and size > 0:
         whole = size <= MAX_GRID
@@ -200,8 +290,8 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     if "samples" in summary:
         counts = Counter(map(tuple, summary["samples"])).most_common()
         more = f", the {MAX_DISTINCT} most frequent" * (len(counts) > MAX_DISTINCT)
-        n_samples = len(summary["samples"])
-        console.print(f"\n[bold]{n_samples} samples, {len(counts)} distinct{more}[/bold]")
+        drawn = plural(len(summary["samples"]), "sample")
+        console.print(f"\n[bold]{drawn}, {len(counts)} distinct{more}[/bold]")
         console.print(_samples_table(counts[:MAX_DISTINCT], labels))
 
 
@@ -211,7 +301,12 @@ def _many(entropy: float) -> str:
 
 def _in_words(found: dict[str, Any], labels: tuple) -> Text:
     edges = join_edges(found["matching"], *labels)
-    return Text(f"{edges}  (probability {percent(found['probability'])})")
+    return Text(f"{edges}  (probability {_chance(found)})")
+
+
+def _chance(found: dict[str, Any]) -> str:
+    log_probability = found["log_probability"]
+    return percent(0.0) if log_probability is None else percent_of_log(log_probability)
 
 
 def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
@@ -223,9 +318,7 @@ def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
     table.add_column("edges" if named else "columns of rows 0, 1, ...", overflow="fold")
     for rank, found in enumerate(best, start=1):
         edges = join_edges(found["matching"], *labels)
-        table.add_row(
-            str(rank), percent(found["probability"]), f"{found['score']:.6g}", Text(edges)
-        )
+        table.add_row(str(rank), _chance(found), f"{found['score']:.6g}", Text(edges))
     return table
 
 

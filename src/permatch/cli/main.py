@@ -8,9 +8,13 @@ from permatch._version import __version__
 from permatch.cli.demo import demo
 from permatch.cli.engines import engines
 from permatch.cli.infer import infer
+from permatch.cli.match import match
+from permatch.cli.reproduce import app as reproduce
+from permatch.cli.terminal import Command, Group, one_line_errors
 
 app = typer.Typer(
     name="permatch",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -21,7 +25,8 @@ app = typer.Typer(
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"permatch {__version__}")
+        with one_line_errors(debug=False):
+            typer.echo(f"permatch {__version__}")
         raise typer.Exit
 
 
@@ -34,26 +39,32 @@ def main(
         bool,
         typer.Option(
             "--version",
+            "-V",
+            metavar="",
             help="Print the version and leave.",
             callback=_print_version,
             is_eager=True,
         ),
     ] = False,
 ) -> None:
-    """Probabilities over the perfect matchings of a bipartite graph.
+    """Learn to match, and know how probable every match is.
 
-    Give every edge of a graph with as many rows as columns a score; permatch
-    then knows how probable each one-to-one matching is, and each single edge,
-    exactly.
+    From labelled matches permatch learns what makes two things belong
+    together.  Given scores, learnt or not, it knows how probable each
+    one-to-one matching is, and each single pair, exactly.
 
     [bold]Start here[/bold]
 
-      permatch demo                    a worked example, one minute to read
-      permatch infer scores.csv        the same for a matrix of your own
+      permatch demo                    see it work, with a page of pictures
+      permatch infer scores.csv        probabilities for a matrix of scores
       permatch infer --help            how that matrix is written
+      permatch match --help            learn the scores from examples
+      permatch reproduce --help        the experiments of the paper
     """
 
 
-app.command()(demo)
-app.command()(infer)
-app.command()(engines)
+app.command(cls=Command)(demo)
+app.command(cls=Command)(infer)
+app.command(cls=Command)(engines)
+app.add_typer(match, name="match", cls=Group)
+app.add_typer(reproduce, name="reproduce", cls=Group)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.errors import InvalidGraphError, ScoreShapeError, ScoreTypeError
+from permatch.cli.terminal import plural
+from permatch.errors import (
+    InvalidGraphError,
+    InvalidMatchingError,
+    ScoreShapeError,
+    ScoreTypeError,
+)
 
 _NPY_MAGIC = b"\x93NUMPY"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
+#: Labels quoted in an error message.
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,48 @@ class ScoreFile:
     scores: FloatArray
     row_labels: list[str] | None = None
     column_labels: list[str] | None = None
+
+    def find_edge(self, text: str) -> tuple[int, int]:
+        """Return the row and column of the edge ``ROW:COL``, named by label or by number.
+
+        Raises
+        ------
+        InvalidMatchingError
+            If there is no such row or column, or more than one.
+        """
+        size = len(self.scores)
+        rows, cols = _places(self.row_labels, size), _places(self.column_labels, size)
+        found = {
+            (row, col)
+            for cut in re.finditer(":", text)  # labels may hold colons of their own
+            for row in rows.get(text[: cut.start()].strip(), [])
+            for col in cols.get(text[cut.end() :].strip(), [])
+        }
+        if len(found) == 1:
+            return found.pop()
+        many = f", which fits {len(found)} edges: use numbers" * (len(found) > 1)
+        known = _name_some("rows", self.row_labels)
+        known += _name_some("columns", self.column_labels)
+        raise InvalidMatchingError(
+            f"a given edge ROW:COL must name one row and one column of {self.name}, by "
+            f"label or by number from 0 to {size - 1}; got {_quote(text)}{many}."
+            f"{known}"
+        )
+
+
+def _places(labels: list[str] | None, size: int) -> dict[str, list[int]]:
+    """Return the positions that each name stands for; a label goes before a number."""
+    named: dict[str, list[int]] = {}
+    for k, label in enumerate(labels or []):
+        named.setdefault(label, []).append(k)
+    return {str(k): [k] for k in range(size)} | named
+
+
+def _name_some(what: str, labels: list[str] | None) -> str:
+    if not labels:
+        return ""
+    more = ", ..." * (len(labels) > _MAX_NAMED)
+    return f" The {what} are {', '.join(map(_quote, labels[:_MAX_NAMED]))}{more}."
 
 
 def read_scores(source: str) -> ScoreFile:
@@ -35,7 +87,7 @@ def read_scores(source: str) -> ScoreFile:
         If it does not hold one square matrix of numbers.
     """
     if source == "-":
-        name, data = "standard input", sys.stdin.buffer.read()
+        name, data = "standard input", _read_standard_input()
     else:
         name, data = source, Path(source).read_bytes()
     if data.startswith(_NPY_MAGIC):
@@ -52,31 +104,73 @@ def read_scores(source: str) -> ScoreFile:
             f"{name} must be UTF-8 text or a NumPy .npy file; byte {err.start} is neither. "
             "Export the matrix as CSV."
         ) from err
-    return _parse_table(_split(text, is_tsv=source.endswith(".tsv")), name)
+    lines, delimiter = _cut_lines(text, is_tsv=source.endswith(".tsv"))
+    scores = _read_plain_numbers(lines, delimiter)
+    if scores is not None:
+        return ScoreFile(name, _check_square(scores, name))
+    return _parse_table(_cut_cells(lines, delimiter, name), name)
+
+
+def _read_standard_input() -> bytes:
+    try:
+        if sys.stdin is None:
+            raise OSError(0, "it is closed")
+        return sys.stdin.buffer.read()
+    except OSError as err:
+        raise InvalidGraphError(
+            f"standard input must hold a square matrix of scores and cannot be read: "
+            f"{err.strerror}. Pipe a matrix in, or name a file instead of -."
+        ) from err
 
 
 def _load_npy(data: bytes, name: str) -> np.ndarray:
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError) as err:
+    except Exception as err:  # a broken header raises anything, a MemoryError included
         raise InvalidGraphError(
-            f"{name} must hold an array of numbers; NumPy says: {err}. "
+            f"{name} must hold an array of numbers; NumPy says: {str(err).rstrip('.')}. "
             "Write it with np.save(path, np.asarray(scores, dtype=float))."
         ) from err
 
 
-def _split(text: str, *, is_tsv: bool) -> list[list[str]]:
-    """Cut text into cells, skipping blank lines and those that start with ``#``."""
+def _cut_lines(text: str, *, is_tsv: bool) -> tuple[list[str], str | None]:
+    """Return lines and delimiter, None for spaces; blank lines and comments are left out.
+
+    A line of nothing but tabs is a row of empty cells where tabs separate cells.
+    """
     lines = [
         line for line in text.splitlines() if line.strip(" ") and not line.startswith("#")
     ]
-    first = lines[0] if lines else ""
+    first = next(filter(str.strip, lines), "")
     delimiter = "\t" if is_tsv else next((mark for mark in ";\t," if mark in first), None)
+    return lines if delimiter == "\t" else list(filter(str.strip, lines)), delimiter
+
+
+def _read_plain_numbers(lines: list[str], delimiter: str | None) -> FloatArray | None:
+    """Read a matrix without labels and gaps by NumPy's fast reader; None if it is another.
+
+    The reader takes no number that the parser below would not take.
+    """
+    if not lines:
+        return None
+    try:
+        return np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
+    except ValueError:
+        return None
+
+
+def _cut_cells(lines: list[str], delimiter: str | None, name: str) -> list[list[str]]:
     if delimiter is None:
         return [line.split() for line in lines]
-    return [
-        [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
-    ]
+    try:
+        return [
+            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
+        ]
+    except csv.Error as err:
+        raise InvalidGraphError(
+            f"{name} must hold short cells separated by {delimiter!r}; the CSV reader "
+            f"says: {err}. Look for a quotation mark that is never closed."
+        ) from err
 
 
 def _parse_table(table: list[list[str]], name: str) -> ScoreFile:
@@ -97,17 +191,22 @@ def _parse_table(table: list[list[str]], name: str) -> ScoreFile:
         header = header[1:] if row_labels is not None and len(header) > width else header
         if len(header) != width:
             raise ScoreShapeError(
-                f"{name} must have one label per column; got {len(header)} labels above "
-                f"{width} columns. Label every column, or none."
+                f"{name} must have one label per column; got "
+                f"{plural(len(header), 'label')} above {plural(width, 'column')}. Label "
+                "every column, or none."
             )
     scores = np.empty((len(table), width))
     for k, row in enumerate(table):
         if len(row) != width:
             raise ScoreShapeError(
-                f"{name} must have rows of equal length; row {k + 1} has {len(row)} cells, "
-                f"row 1 has {width}. Leave a cell empty (or write -inf) to forbid an edge."
+                f"{name} must have rows of equal length; row {k + 1} has "
+                f"{plural(len(row), 'cell')}, row 1 has {width}. Leave a cell empty (or "
+                "write -inf) to forbid an edge."
             )
-        scores[k] = [_number(cell, name, k, j) for j, cell in enumerate(row)]
+        try:
+            scores[k] = [_to_float(cell) for cell in row]
+        except ValueError as err:
+            raise _no_number(row, name, k) from err
     return ScoreFile(name, _check_square(scores, name), row_labels, header)
 
 
@@ -142,21 +241,41 @@ def _has_counters(table: list[list[str]]) -> bool:
 
 
 def _is_text(cell: str) -> bool:
+    return not _is_number(cell) and not _DECIMAL_COMMA.fullmatch(cell)
+
+
+def _is_number(cell: str) -> bool:
     try:
-        float(cell or "0")
+        _to_float(cell)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
-def _number(cell: str, name: str, row: int, col: int) -> float:
-    try:
-        return float(cell) if cell else -np.inf
-    except ValueError as err:
-        raise ScoreTypeError(
-            f"{name} must hold numbers; row {row + 1}, column {col + 1} of the scores is "
-            f"{cell!r}. Leave a cell empty (or write -inf) to forbid an edge."
-        ) from err
+def _to_float(cell: str) -> float:
+    """Return the number in a cell, -inf if it is empty; ValueError if it is text."""
+    if "_" in cell:  # digits grouped as in Python source, which no table means
+        raise ValueError(cell)
+    return float(cell or "-inf")
+
+
+def _no_number(row: list[str], name: str, k: int) -> ScoreTypeError:
+    """Return the error to raise for a row with a cell that is no number."""
+    col, cell = next((j, cell) for j, cell in enumerate(row) if not _is_number(cell))
+    advice = "Leave a cell empty (or write -inf) to forbid an edge."
+    if _DECIMAL_COMMA.fullmatch(cell) or re.match(r"[+-]?[\d.]+\s+[+-]?[\d.]+", cell):
+        advice = (
+            "Write decimals with a point, not a decimal comma, and separate cells alike."
+        )
+    return ScoreTypeError(
+        f"{name} must hold numbers; row {k + 1}, column {col + 1} of the scores is "
+        f"{_quote(cell)}. {advice}"
+    )
+
+
+def _quote(text: str) -> str:
+    """Quote text from a file, shortened to what a message can bear."""
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
 def _check_square(scores: np.ndarray, name: str) -> np.ndarray:

@@ -1,0 +1,64 @@
+"""What the objective adds to the engine, and how long a fit takes."""
+
+import numpy as np
+
+import permatch as pm
+from benchmarks.harness import Report, milliseconds, race, spreads
+from permatch.experiments import silhouette_sample_size as experiment
+from permatch.objectives import MatchingLikelihood, stack_graphs
+
+
+def run(is_quick: bool) -> Report:
+    report = Report("Learning: 60 graphs, m = 20, 60 features, two threads")
+    draw = experiment.draw(experiment.Config(), repeat=0)
+    train = draw.train(60)
+    engine = pm.AutoEngine()
+    scale = np.concatenate([g.features.reshape(-1, 60) for g in train.graphs]).std(axis=0)
+    stacks = stack_graphs(train.graphs, np.where(scale > 0, scale, 1.0))
+    weights = np.full(60, 1 / 60)
+    objective = MatchingLikelihood(stacks, train.matchings, weights, 0.01, engine, n_jobs=2)
+    coef = -0.1 * np.ones(60)
+    scores = stacks[0].scores(coef)[0]
+    gradient, single = race(
+        lambda: objective.value_and_grad(coef),
+        lambda: engine.infer(scores, n_jobs=1),
+        repeats=5 if is_quick else 15,
+    )
+    ideal = 60 * single.best / 2
+    report.add(
+        "one exact gradient",
+        "60 single graphs / 2",
+        milliseconds(gradient.best),
+        milliseconds(ideal),
+        gradient.best / ideal,
+        "of rival",
+        1.3,
+        spread=spreads(gradient, single),
+    )
+    model = pm.MAPMatching(alpha=0.01, n_jobs=2)
+    (fit,) = race(lambda: model.fit(*train), repeats=1 if is_quick else 2)
+    last = model.history_[-1]
+    report.add(
+        "a fit from zero, gradient norm 1e-6",
+        "none",
+        f"{last['evaluations']} evaluations",
+        "",
+        fit.best,
+        "s",
+        20.0,
+        accuracy=f"gradient norm {last['grad_norm']:.0e}",
+        spread=f"{fit.spread:.2f}",
+    )
+    margin = pm.MaxMarginMatching(alpha=0.01, n_jobs=2)
+    (fit,) = race(lambda: margin.fit(*train), repeats=1)
+    report.add(
+        "max-margin, duality gap 1e-3",
+        "none",
+        f"{margin.n_iter_} rounds",
+        "",
+        fit.best,
+        "s",
+        None,
+        accuracy=f"gap {margin.gap_:.0e}",
+    )
+    return report

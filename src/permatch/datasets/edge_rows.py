@@ -1,0 +1,217 @@
+"""Sort the rows of an edge table into graphs, refusing tables that do not describe any.
+
+Everything is done by sorting and counting whole columns, so a million rows take no longer
+in many small graphs than in a few large ones.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from permatch._types import BoolArray, IntArray
+from permatch.datasets.columns import Columns, quoted
+from permatch.errors import InfeasibleGraphError, NaNFeatureError, TableError
+from permatch.graphs import BipartiteGraph
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The nodes on one side of all graphs, graph by graph in order of appearance.
+
+    `node` numbers the node of every row across all graphs, `codes` holds the id codes of
+    the nodes, and graph g owns nodes ``starts[g] : starts[g + 1]``.
+    """
+
+    node: IntArray
+    codes: IntArray
+    starts: IntArray
+
+    def ids(self, values: list[Any]) -> list[list[Any]]:
+        """Return the ids of the nodes of every graph."""
+        names = [values[code] for code in self.codes]
+        return [names[a:b] for a, b in zip(self.starts, self.starts[1:], strict=False)]
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Where every row of the table belongs.
+
+    With the edges of all graphs laid out one after another, row by row, `slot` is the place
+    of a row's edge, `order` sorts the rows by it, and graph g owns the slots
+    ``starts[g] : starts[g + 1]``, as many as the square of its size.
+    """
+
+    graph: IntArray
+    left: _Side
+    right: _Side
+    sizes: IntArray
+    starts: IntArray
+    slot: IntArray
+    order: IntArray
+
+
+def check_columns(columns: Columns) -> None:
+    """Refuse tables without a row or a feature, or with features that are not finite."""
+    if len(columns.features) == 0:
+        raise TableError(
+            f"{columns.name} must hold at least one edge; there is a header and no row."
+        )
+    if not columns.feature_names:
+        left_out = f" ({quoted(columns.ignored)} left out)" if columns.ignored else ""
+        raise TableError(
+            f"{columns.name} must have at least one feature column, that is a column of "
+            f"numbers besides ids and label; there is none{left_out}. Add one."
+        )
+    is_bad = ~np.isfinite(columns.features)
+    if is_bad.any():
+        row, feature = (int(k) for k in np.argwhere(is_bad)[0])
+        value = columns.features[row, feature]
+        raise NaNFeatureError(
+            f"features must be finite; {columns.feature_names[feature]!r} is "
+            f"{'missing' if np.isnan(value) else value} for edge {columns.edge(row)}, "
+            f"{columns.at(row)}. Fill it in; leave the row out only to forbid the edge."
+        )
+
+
+def number_edges(columns: Columns) -> Edges:
+    """Find the graph, the nodes and the slot of every row."""
+    (graph, graph_ids), (left, _), (right, _) = columns.ids
+    sides = [_number_nodes(graph, codes, len(graph_ids)) for codes in (left, right)]
+    counts = [np.diff(side.starts) for side in sides]
+    if (counts[0] != counts[1]).any():
+        g = int(np.argmax(counts[0] != counts[1]))
+        raise TableError(
+            "a graph has as many left as right nodes; graph "
+            f"{graph_ids[g]!r} of {columns.name} has {counts[0][g]} and {counts[1][g]}. "
+            "Pad the smaller side with extra nodes, or look for a mistyped id."
+        )
+    sizes = counts[0]
+    starts = np.concatenate([[0], np.cumsum(sizes**2)])
+    row, col = (side.node - side.starts[graph] for side in sides)
+    slot = starts[graph] + row * sizes[graph] + col
+    order = np.argsort(slot, kind="stable")
+    return Edges(graph, sides[0], sides[1], sizes, starts, slot, order)
+
+
+def _number_nodes(graph: IntArray, codes: IntArray, n_graphs: int) -> _Side:
+    """Return the nodes of one side, numbered by graph and then by first appearance."""
+    key = graph * (codes.max() + 1) + codes
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    order = np.lexsort((first, graph[first]))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    counts = np.bincount(graph[first], minlength=n_graphs)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return _Side(rank[inverse], codes[first][order], starts)
+
+
+def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
+    """Refuse a second row for an edge, and edges without a row unless they may lack one."""
+    slots = edges.slot[edges.order]
+    is_repeated = slots[1:] == slots[:-1]
+    if is_repeated.any():
+        k = int(np.argmax(is_repeated))
+        first, second = edges.order[k], edges.order[k + 1]
+        raise TableError(
+            f"every edge has one row; edge {columns.edge(second)} has a second one at "
+            f"{columns.at(second)}, its first is at {columns.at(first)}. Drop one of them."
+        )
+    n_missing = edges.sizes**2 - np.bincount(edges.graph, minlength=len(edges.sizes))
+    if missing == "error" and n_missing.any():
+        g = int(np.argmax(n_missing > 0))
+        present = slots[(slots >= edges.starts[g]) & (slots < edges.starts[g + 1])]
+        gaps = np.flatnonzero(present - edges.starts[g] != np.arange(len(present)))
+        row, col = divmod(int(gaps[0]) if len(gaps) else len(present), int(edges.sizes[g]))
+        left, right = (
+            columns.ids[k + 1][1][side.codes[side.starts[g] + position]]
+            for k, (side, position) in enumerate(((edges.left, row), (edges.right, col)))
+        )
+        raise TableError(
+            f"every edge needs a row; graph {columns.ids[0][1][g]!r} of {columns.name} has "
+            f"{edges.sizes[g]} nodes a side and no row for {n_missing[g]} of its edges, "
+            f"such as ({left!r}, {right!r}). Add them, or forbid such edges with "
+            "missing='forbid'."
+        )
+
+
+def labelled_edges(columns: Columns, label: str) -> BoolArray | None:
+    """Return which rows are matched edges, None if the table does not say."""
+    values = columns.labels
+    if values is None or np.isnan(values).all():
+        return None
+    is_wrong = (values != 0.0) & (values != 1.0)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        got = "empty" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise TableError(
+            f"a label is 1 (matched) or 0; {label!r} is {got} at {columns.at(row)}. Label "
+            "all edges of all graphs, or none."
+        )
+    return values == 1.0
+
+
+def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[IntArray]:
+    """Return the labelled matching of every graph; each node has exactly one match."""
+    matched = np.flatnonzero(truths)
+    for side, ids, name in ((edges.left, 1, "left"), (edges.right, 2, "right")):
+        nodes = side.node[matched]
+        counts = np.bincount(nodes, minlength=len(side.codes))
+        if (counts == 1).all():
+            continue
+        node = int(np.argmax(counts != 1))
+        g = int(np.searchsorted(side.starts, node, side="right")) - 1
+        rows = matched[nodes == node]
+        places = " and ".join(columns.at(row) for row in rows[:2])
+        raise TableError(
+            "every node has exactly one edge with label 1; "
+            f"{name} node {columns.ids[ids][1][side.codes[node]]!r} of graph "
+            f"{columns.ids[0][1][g]!r} in {columns.name} has "
+            f"{counts[node] or 'none'}{': ' + places if places else ''}. Correct the "
+            "labels, or pad the graph with extra nodes for those without a partner."
+        )
+    cols = edges.right.node[matched] - edges.right.starts[edges.graph[matched]]
+    whole = np.empty(len(matched), dtype=np.intp)
+    whole[edges.left.node[matched]] = cols
+    return np.split(whole, edges.left.starts[1:-1])
+
+
+def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
+    """Cut the feature rows, sorted by edge, into one block per graph."""
+    n_slots, n_features = int(edges.starts[-1]), len(columns.feature_names)
+    is_present = None
+    if n_slots > len(edges.slot):
+        is_present = np.zeros(n_slots, dtype=bool)
+        is_present[edges.slot] = True
+        features = np.zeros((n_slots, n_features))
+        features[edges.slot] = columns.features
+    elif (edges.slot[1:] > edges.slot[:-1]).all():  # sorted already: nothing to copy
+        features = columns.features
+    else:
+        features = columns.features[edges.order]
+    graphs = []
+    for g, size in enumerate(edges.sizes.tolist()):
+        part = slice(edges.starts[g], edges.starts[g + 1])
+        allowed = None if is_present is None else is_present[part].reshape(size, size)
+        graphs.append(
+            BipartiteGraph(
+                features[part].reshape(size, size, n_features),
+                None if allowed is None or allowed.all() else allowed,
+            )
+        )
+    return graphs
+
+
+def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:
+    """Refuse graphs whose listed edges contain no perfect matching."""
+    for g, graph in enumerate(graphs):
+        if graph.allowed is None:
+            continue
+        if (maximum_bipartite_matching(csr_array(graph.allowed)) < 0).any():
+            raise InfeasibleGraphError(
+                f"the edges listed must contain a perfect matching; graph "
+                f"{columns.ids[0][1][g]!r} of {columns.name} has {graph.allowed.sum()} of "
+                f"{graph.size**2} edges and none. List more edges, or drop the graph."
+            )

@@ -1,0 +1,115 @@
+"""Alphas from strong to weak, each fit begun where the last one ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch.errors import InvalidOptionError
+from permatch.estimators.base import DataSet, check_weights
+from permatch.estimators.map_matching import MAPMatching
+from permatch.metrics import hamming_loss
+from permatch.optimizers import Optimum
+
+#: What can choose alpha, and whether more of it is better.
+SCORINGS = {"hamming": False, "log_likelihood": True}
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """One alpha on one split."""
+
+    score: float
+    coef: FloatArray
+    optimum: Optimum
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Graphs to train on, graphs held out, and the model that walks along the path."""
+
+    model: MAPMatching
+    train: DataSet
+    held_out: DataSet
+
+    def advance(self, alpha: float, scoring: str) -> Tried:
+        """Fit at the next alpha, beginning where the last fit ended."""
+        self.model.alpha = alpha
+        optimum = self.model._fit(*self.train)
+        if optimum.is_interrupted:
+            raise KeyboardInterrupt
+        if scoring == "hamming":
+            graphs, labels, weights = self.held_out
+            score = hamming_loss(labels, self.model.predict(graphs), sample_weight=weights)
+        else:
+            score = self.model.log_likelihood(*self.held_out)
+        return Tried(score, self.model.coef_, optimum)
+
+
+@dataclass(frozen=True, eq=False)
+class AlphaPath:
+    """What was tried: a row for every alpha that all splits have seen, from strong on."""
+
+    alphas: list[float]
+    rows: list[list[Tried]]
+    is_interrupted: bool
+
+    def scores(self) -> FloatArray:
+        """Return the score of every alpha on every split."""
+        return np.array([[tried.score for tried in row] for row in self.rows])
+
+    def coefs(self) -> FloatArray:
+        """Return the coefficients at every alpha on every split."""
+        return np.array([[tried.coef for tried in row] for row in self.rows])
+
+    def n_evaluations(self) -> IntArray:
+        """Return the evaluations used at every alpha on every split."""
+        counts = [[tried.optimum.n_evaluations for tried in row] for row in self.rows]
+        return np.array(counts, dtype=np.intp)
+
+
+def walk(
+    folds: list[Fold],
+    alphas: list[float],
+    scoring: str,
+    show: Callable[[int], None] | None = None,
+) -> AlphaPath:
+    """Try one alpha after another on all folds; after Ctrl-C, return what is complete."""
+    rows: list[list[Tried]] = []
+    try:
+        for alpha in alphas:
+            row = []
+            for fold in folds:
+                row.append(fold.advance(alpha, scoring))
+                if show is not None:
+                    show(len(rows) * len(folds) + len(row))
+            rows.append(row)
+    except KeyboardInterrupt:
+        if not hasattr(folds[0].model, "coef_"):
+            raise  # there is nothing to keep yet
+        return AlphaPath(alphas, rows, is_interrupted=True)
+    return AlphaPath(alphas, rows, is_interrupted=False)
+
+
+def take(data: DataSet, which: Any, fold: int) -> DataSet:
+    """Return the graphs of one side of a split, weights summing to one again."""
+    graphs, labels, weights = data
+    try:
+        chosen = np.arange(len(graphs))[which]
+    except (IndexError, TypeError) as err:
+        raise InvalidOptionError(
+            f"the index arrays of cv must name graphs 0 .. {len(graphs) - 1}; split {fold} "
+            f"does not ({err})."
+        ) from err
+    if not weights[chosen].any():
+        raise InvalidOptionError(
+            "every split of cv needs graphs to train on and graphs held out, with a "
+            f"sample_weight above 0; split {fold} lacks one. Use fewer folds."
+        )
+    return (
+        [graphs[k] for k in chosen],
+        [labels[k] for k in chosen],
+        check_weights(weights[chosen], len(chosen)),
+    )

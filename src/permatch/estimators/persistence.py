@@ -1,0 +1,320 @@
+"""Fitted models as JSON files: readable, exact to the last bit, never code.
+
+    {"format": "permatch-model", "schema": 1, "version": ..., "class": "MAPMatching",
+     "params": {...}, "n_features": d, "feature_names": [...] or null,
+     "coef": [...], "scale": [...], "fitted": {...}}
+
+Numbers are written with the digits that read back to the same float64.  What plain JSON
+cannot hold is written as an object with reserved keys: ``{"float": "inf"}``,
+``{"tuple": [...]}``, ``{"dict": {...}}``, ``{"engine": "glynn", "options": {...}}`` and
+``{"array": [...], "shape": [...], "dtype": "float64"}``.
+"""
+
+import json
+import math
+import warnings
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import import_module
+from inspect import signature
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from permatch._files import whole_file
+from permatch._types import FloatArray
+from permatch._version import __version__
+from permatch.errors import ModelFileError, PermatchError
+from permatch.inference import ENGINES, AbstractEngine
+
+FORMAT = "permatch-model"
+SCHEMA = 1
+
+#: Where the classes of models live; imported when a file names one.
+_HOMES = {
+    "MAPMatching": "permatch.estimators.map_matching",
+    "MAPMatchingCV": "permatch.estimators.map_matching_cv",
+    "MaxMarginMatching": "permatch.estimators.max_margin_matching",
+}
+# Attributes with a place of their own in the file.
+_NAMED = ("coef_", "scale_", "feature_names_", "n_features_in_")
+
+# Arrays of numbers and truth values, nothing else.
+_ARRAY_KINDS = "fiub"
+
+
+def save_model(model: Any, path: str | PathLike[str]) -> None:
+    """Write a fitted model to a JSON file.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One of permatch's own.
+    path : str or path
+        An existing file is replaced, and never left half-written.
+    """
+    kind = type(model)
+    if _HOMES.get(kind.__name__) != kind.__module__:
+        raise ModelFileError(
+            f"models of the classes {', '.join(_HOMES)} can be saved; got "
+            f"{kind.__module__}.{kind.__qualname__}, which could not be loaded again."
+        )
+    fitted = {}
+    for name, value in vars(model).items():
+        if name.endswith("_") and not name.startswith("_") and name not in _NAMED:
+            # What cannot be written is a convenience that the model can do without.
+            with suppress(TypeError):
+                fitted[name] = _encode(value)
+    document = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "version": __version__,
+        "class": kind.__name__,
+        "params": {
+            name: _encode_param(value)
+            for name, value in model.get_params(deep=False).items()
+        },
+        "n_features": int(model.n_features_in_),
+        "feature_names": model.feature_names_,
+        "coef": model.coef_.tolist(),
+        "scale": model.scale_.tolist(),
+        "fitted": fitted,
+    }
+    text = json.dumps(document, allow_nan=False, indent=1) + "\n"
+    with whole_file(path) as file:
+        file.write(text)
+
+
+def load_model(path: str | PathLike[str]) -> Any:
+    """Read a fitted model from a file written by its `save` method.
+
+    Parameters
+    ----------
+    path : str or path
+        The JSON file.
+
+    Returns
+    -------
+    fitted estimator
+        Of the class that was saved, with the same coefficients to the last bit.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is cut short, no model file, or written by a newer version.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> load_model("no-such-file.json")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: ...
+    """
+    return _Reader(Path(path)).read()
+
+
+# ---- values JSON cannot hold -----------------------------------------------------------
+
+
+def _encode(value: Any) -> Any:
+    """Return a value as JSON can hold it; TypeError if there is no way."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        return _encode(value.item())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, list):
+        return [_encode(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: _encode(item) for key, item in value.items()}}
+    if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
+        return {
+            "array": _encode(value.ravel().tolist()),
+            "shape": list(value.shape),
+            "dtype": value.dtype.name,
+        }
+    if isinstance(value, AbstractEngine) and ENGINES.get(value.name) is type(value):
+        options = {key: _encode(item) for key, item in asdict(value).items()}
+        return {"engine": value.name, "options": options}
+    raise TypeError(f"{type(value).__name__} cannot be written")
+
+
+def _encode_param(value: Any) -> Any:
+    try:
+        return _encode(value)
+    except TypeError:  # a splitter, say: it took part in the fit, not in the model
+        return {"repr": repr(value)}
+
+
+def _decode(value: Any) -> Any:
+    """Return what `_encode` was given; ValueError, TypeError or KeyError if it was not."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"float": "inf" | "-inf" | "nan" as text}:
+            return float(text)
+        case {"tuple": list(items)}:
+            return tuple(_decode(item) for item in items)
+        case {"dict": dict(items)}:
+            return {key: _decode(item) for key, item in items.items()}
+        case {"array": list(items), "shape": list(shape), "dtype": str(name)}:
+            dtype = np.dtype(name)
+            if dtype.kind not in _ARRAY_KINDS:
+                raise ValueError(f"an array of {name} has no place here")
+            return np.array(_decode(items), dtype=dtype).reshape(shape)
+        case {"engine": str(name), "options": dict(options)}:
+            return ENGINES[name](**{key: _decode(item) for key, item in options.items()})
+    raise ValueError(f"{value!r} has no meaning here")
+
+
+# ---- reading -----------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads one file, and says what is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Any:
+        document = self._document()
+        kind = self._kind(document)
+        coef, scale, names = self._coefficients(document)
+        model = kind(**self._params(document, kind))
+        for name, value in self._fitted(document).items():
+            setattr(model, name, value)
+        model.coef_, model.scale_, model.feature_names_ = coef, scale, names
+        model.n_features_in_ = len(coef)
+        return model
+
+    def _fail(self, what: str, remedy: str) -> NoReturn:
+        raise ModelFileError(f"{self.path} {what}. {remedy}")
+
+    def _damaged(self, what: str) -> NoReturn:
+        self._fail(f"is damaged: {what}", "Copy it again, or save the model again.")
+
+    def _document(self) -> dict[str, Any]:
+        foreign = "Give a file written by the save method of a permatch model."
+        data = self.path.read_bytes()
+        if not data:
+            self._fail("is empty, no model", "Copy it again, or save the model again.")
+        try:
+            document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as err:
+            if f'"{FORMAT}"'.encode() in data[:200]:
+                self._fail(
+                    f"is a permatch model cut short or damaged ({err})",
+                    "Copy it again, or save the model again.",
+                )
+            self._fail("is no permatch model: it is not JSON", foreign)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            self._fail(f"is no permatch model: it does not say {FORMAT!r}", foreign)
+        schema = document.get("schema")
+        if type(schema) is not int or schema < 1:
+            self._damaged(f"schema must be a whole number from 1 on, got {schema!r}")
+        if schema > SCHEMA:
+            self._fail(
+                f"was written by permatch {document.get('version')} with schema {schema}; "
+                f"this is permatch {__version__}, which reads schemas up to {SCHEMA}",
+                "Upgrade permatch: pip install --upgrade permatch.",
+            )
+        return document
+
+    def _kind(self, document: dict[str, Any]) -> type[Any]:
+        name = document.get("class")
+        if not isinstance(name, str) or name not in _HOMES:
+            self._fail(
+                f"holds a model of the class {name!r}, unknown to permatch {__version__}, "
+                f"which knows {', '.join(_HOMES)}",
+                "Use the version it was written with, "
+                f"{document.get('version')}, or a later one.",
+            )
+        return getattr(import_module(_HOMES[name]), name)
+
+    def _coefficients(
+        self, document: dict[str, Any]
+    ) -> tuple[FloatArray, FloatArray, list[str] | None]:
+        n_features = document.get("n_features")
+        if type(n_features) is not int or n_features < 0:
+            self._damaged(f"n_features must be a whole number, got {n_features!r}")
+        arrays = []
+        for key in ("coef", "scale"):
+            values = document.get(key)
+            if not isinstance(values, list) or not all(map(_is_finite, values)):
+                self._damaged(f"{key} must be a list of finite numbers")
+            if len(values) != n_features:
+                self._damaged(
+                    f"{key} must hold one number for each of the {n_features} features, "
+                    f"got {len(values)}"
+                )
+            arrays.append(np.array(values, dtype=np.float64))
+        if not (arrays[1] > 0).all():
+            self._damaged("scale must be above 0")
+        names = document.get("feature_names")
+        if names is not None and not (
+            isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+            and len(set(names)) == len(names) == n_features
+        ):
+            self._damaged(f"feature_names must be {n_features} different strings or null")
+        return arrays[0], arrays[1], names
+
+    def _params(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+        encoded = document.get("params")
+        if not isinstance(encoded, dict):
+            self._damaged("params must be an object")
+        unknown = set(encoded).difference(signature(kind).parameters)
+        if unknown:
+            self._damaged(f"{kind.__name__} has no parameter {sorted(unknown)[0]!r}")
+        params = {}
+        for name, value in encoded.items():
+            if isinstance(value, dict) and "repr" in value:
+                warnings.warn(
+                    f"the parameter {name}={value['repr']} of the model in {self.path} "
+                    "cannot be kept in a file and has its default again; set it before you "
+                    "fit the model anew.",
+                    stacklevel=4,
+                )
+                continue
+            params[name] = self._value(name, value)
+        return params
+
+    def _fitted(self, document: dict[str, Any]) -> dict[str, Any]:
+        encoded = document.get("fitted")
+        if not isinstance(encoded, dict):
+            self._damaged("fitted must be an object")
+        for name in encoded:
+            is_attribute = name.isidentifier() and name.endswith("_")
+            if not is_attribute or name.startswith("_") or name in _NAMED:
+                self._damaged(f"{name!r} is no name of a fitted attribute")
+        return {name: self._value(name, value) for name, value in encoded.items()}
+
+    def _value(self, name: str, value: Any) -> Any:
+        try:
+            return _decode(value)
+        except (ValueError, TypeError, KeyError, OverflowError, PermatchError) as err:
+            self._damaged(f"the value of {name} cannot be read ({err})")
+
+
+def _is_finite(value: Any) -> bool:
+    if type(value) not in (int, float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")

@@ -1,0 +1,9 @@
+"""Experiments: a frozen configuration in, rows out, kept as JSON lines.
+
+Every module has a `Config`, with a `Config.tiny` of a few seconds, and a `run`.
+"""
+
+from permatch.experiments import silhouette_sample_size
+from permatch.experiments.rows import RowFile, read_rows
+
+__all__ = ["RowFile", "read_rows", "silhouette_sample_size"]

@@ -1,0 +1,179 @@
+"""Learn to match on a sheared silhouette: before and after, for `permatch demo`."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch.decoding import best_matching
+from permatch.distribution import MatchingDistribution
+from permatch.experiments import silhouette_sample_size as sample_size
+from permatch.experiments.rows import Row
+from permatch.metrics import Calibration, calibration, hamming_loss
+
+#: Three sizes, one draw and a coarse grid: a minute or so on two cores.
+CONFIG = sample_size.Config(
+    n_train=(5, 20, 60),
+    n_repeats=1,
+    map_alphas=(0.3, 0.03, 0.003),
+    margin_alphas=(0.03, 0.003, 0.0003),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One test pair, matched by unweighted and by learnt features.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the test pairs.
+    outlines : pair of ndarray
+        The two outlines.
+    points : pair of ndarray of shape (m, 2)
+        The landmarks of either side, right ones in the order of the graph's nodes.
+    truth : ndarray of shape (m,)
+        The true matching.
+    before, after : ndarray of shape (m,)
+        The matchings found with unweighted and with learnt features.
+    before_marginals, after_marginals : ndarray of shape (m, m)
+        Probabilities of all edges under either.
+    """
+
+    number: int
+    outlines: tuple[FloatArray, FloatArray]
+    points: tuple[FloatArray, FloatArray]
+    truth: IntArray
+    before: IntArray
+    after: IntArray
+    before_marginals: FloatArray
+    after_marginals: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """What the demo found; `numbers` is all of it that can be read.
+
+    Attributes
+    ----------
+    numbers : dict
+        Losses before and after, sizes, alpha, evaluations, seconds, calibration error.
+    rows : list of dict
+        The learning curve, rows of `silhouette_sample_size`.
+    reliability : Calibration
+        Of the predicted edge probabilities on the test pairs.
+    example : Example
+        The test pair that learning helped most.
+    """
+
+    numbers: dict[str, Any]
+    rows: list[Row]
+    reliability: Calibration
+    example: Example = field(repr=False)
+
+    def to_json(self) -> str:
+        """Return numbers, rows and the reliability curve as JSON."""
+        curve = {
+            "mean_predicted": [_number(p) for p in self.reliability.mean_predicted],
+            "observed": [_number(p) for p in self.reliability.observed],
+            "counts": [int(n) for n in self.reliability.counts],
+        }
+        content = {"numbers": self.numbers, "calibration": curve, "rows": self.rows}
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def run(
+    config: sample_size.Config = CONFIG,
+    *,
+    n_jobs: int | None = None,
+    on_progress: Callable[[float], None] | None = None,
+) -> Demo:
+    """Measure the learning curve, then look closely at the model learnt from most pairs.
+
+    Parameters
+    ----------
+    config : silhouette_sample_size.Config
+        What to do; its first repeat is looked at.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No number but the times depends on it.
+    on_progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Demo
+        Numbers, rows, reliability curve and one example.
+    """
+    from permatch.estimators import MAPMatching
+
+    start = time.perf_counter()
+    rows = list(sample_size.run(config, on_progress=on_progress, n_jobs=n_jobs))
+    draw = sample_size.draw(config, repeat=0)
+    n_train = max(config.n_train)
+    (chosen,) = (
+        row
+        for row in rows
+        if (row["repeat"], row["n"], row["method"]) == (0, n_train, "map")
+    )
+    (unweighted,) = (
+        row for row in rows if (row["repeat"], row["method"]) == (0, "unweighted")
+    )
+    model = MAPMatching(alpha=chosen["alpha"], tol=config.map_tol, n_jobs=n_jobs)
+    model.fit(*draw.train(n_train))
+    test = draw.test
+    marginals = model.predict_marginals(test.graphs)
+    after = model.predict(test.graphs)
+    curve = calibration(marginals, test.matchings)
+    example = _example(draw, after, marginals)
+    numbers = {
+        "n_test": config.n_test,
+        "n_train": n_train,
+        "size": config.n_points,
+        "n_features": test.graphs[0].n_features,
+        "alpha": chosen["alpha"],
+        "evaluations": int(model.history_[-1]["evaluations"]),
+        "loss_unweighted": unweighted["hamming_loss"],
+        "loss_learnt": hamming_loss(test.matchings, after),
+        "calibration_error": curve.expected_calibration_error,
+        "example": example.number,
+        "example_right_before": int((example.before == example.truth).sum()),
+        "example_right_after": int((example.after == example.truth).sum()),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+    return Demo(numbers, rows, curve, example)
+
+
+def _example(
+    draw: sample_size.Draw, after: list[IntArray], marginals: list[FloatArray]
+) -> Example:
+    """Return the test pair on which learning corrects most edges."""
+    test = draw.test
+    coef = -np.ones(test.graphs[0].n_features)
+    before = [best_matching(graph.scores(coef)) for graph in test.graphs]
+    gain = [
+        int((new == true).sum() - (old == true).sum())
+        for new, old, true in zip(after, before, test.matchings, strict=True)
+    ]
+    k = int(np.argmax(gain))
+    first, second = (int(image) for image in draw.test_images[k])
+    truth = test.matchings[k]
+    unlearnt = MatchingDistribution(test.graphs[k].scores(coef))
+    return Example(
+        number=k,
+        outlines=(draw.data.outline(first), draw.data.outline(second)),
+        points=(draw.data.points[first], draw.data.right_points(second, truth)),
+        truth=truth,
+        before=before[k],
+        after=after[k],
+        before_marginals=unlearnt.marginals,
+        after_marginals=marginals[k],
+    )
+
+
+def _number(value: float) -> float | None:
+    """Return a float that JSON has a word for; empty bins have no mean."""
+    return float(value) if np.isfinite(value) else None

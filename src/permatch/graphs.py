@@ -1,0 +1,213 @@
+"""Bipartite graphs whose edges carry feature vectors, and checks of whole training sets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._validation import check_matchings
+from permatch.errors import (
+    FeatureCountError,
+    FeatureShapeError,
+    FeatureTypeError,
+    ForbiddenEdgeError,
+    InvalidMatchingError,
+    NaNFeatureError,
+    NoGraphsError,
+)
+
+
+def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the elementwise squared difference of node features, the paper's choice."""
+    return (left - right) ** 2
+
+
+def absolute_difference(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the elementwise absolute difference of node features."""
+    return np.abs(left - right)
+
+
+@dataclass(frozen=True, eq=False)
+class BipartiteGraph:
+    """A graph with m nodes on either side and a feature vector on every edge.
+
+    Parameters
+    ----------
+    features : array of shape (m, m, d)
+        ``features[i, j]`` describes the edge between left node i and right node j.
+    allowed : array of shape (m, m), optional
+        False forbids an edge; None allows all.
+    """
+
+    features: FloatArray
+    allowed: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _check_features(self.features, "features"))
+        if self.allowed is not None:
+            allowed = np.asarray(self.allowed)
+            if allowed.dtype != np.bool_ or allowed.shape != self.features.shape[:2]:
+                raise FeatureShapeError(
+                    "allowed must be a boolean array with one entry per edge, shape "
+                    f"{self.features.shape[:2]}; got dtype {allowed.dtype} and shape "
+                    f"{allowed.shape}."
+                )
+            object.__setattr__(self, "allowed", allowed)
+
+    @property
+    def size(self) -> int:
+        """Nodes per side, m."""
+        return self.features.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Length of an edge's feature vector, d."""
+        return self.features.shape[2]
+
+    @classmethod
+    def from_nodes(
+        cls,
+        left: ArrayLike,
+        right: ArrayLike,
+        edge: Callable[[FloatArray, FloatArray], FloatArray] = squared_difference,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> "BipartiteGraph":
+        """Build the edges from the features of the nodes at their ends.
+
+        Parameters
+        ----------
+        left, right : arrays of shape (m, k)
+            Node features of the two sides.
+        edge : callable
+            Takes broadcast left (m, 1, k) and right (1, m, k) features and returns the edge
+            features (m, m, d).
+        allowed : array of shape (m, m), optional
+            False forbids an edge.
+
+        Returns
+        -------
+        BipartiteGraph
+            With ``features[i, j] = edge(left[i], right[j])``.
+
+        Examples
+        --------
+        >>> graph = BipartiteGraph.from_nodes([[0.0], [1.0]], [[1.0], [3.0]])
+        >>> graph.features[:, :, 0]
+        array([[1., 9.],
+               [0., 4.]])
+        """
+        ends = [np.asarray(side, dtype=np.float64) for side in (left, right)]
+        if any(side.ndim != 2 for side in ends) or ends[0].shape != ends[1].shape:
+            raise FeatureShapeError(
+                "left and right must be node features of the same shape (m, k); got "
+                f"{ends[0].shape} and {ends[1].shape}."
+            )
+        return cls(edge(ends[0][:, None, :], ends[1][None, :, :]), allowed)
+
+    def scores(self, coef: FloatArray) -> FloatArray:
+        """Return the edge scores (m, m) under one weight per feature."""
+        scores = self.features @ coef
+        if self.allowed is not None:
+            scores[~self.allowed] = -np.inf
+        return scores
+
+
+def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGraph]:
+    """Return graphs as a list, all with the same number of features.
+
+    Accepts a sequence of `BipartiteGraph` and (m, m, d) arrays, sizes mixed at will, or one
+    array (n, m, m, d).  `n_features` is what a fitted model expects.
+    """
+    if isinstance(graphs, BipartiteGraph) or (
+        isinstance(graphs, np.ndarray) and graphs.ndim == 3 and graphs.dtype != object
+    ):
+        raise FeatureShapeError(
+            "graphs must be a sequence of graphs, got a single one. Wrap it: [graph]."
+        )
+    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
+        raise FeatureTypeError(
+            "graphs must be a sequence of (m, m, d) arrays or BipartiteGraph objects; got "
+            f"{type(graphs).__name__}."
+        )
+    checked = [
+        graph
+        if isinstance(graph, BipartiteGraph)
+        else BipartiteGraph(_check_features(graph, f"graph {k}"))
+        for k, graph in enumerate(graphs)
+    ]
+    if not checked:
+        raise NoGraphsError("at least one graph is needed, got an empty sequence.")
+    expected = checked[0].n_features if n_features is None else n_features
+    for k, graph in enumerate(checked):
+        if graph.n_features != expected:
+            who = "the first graph has" if n_features is None else "the model was fitted on"
+            raise FeatureCountError(
+                f"all graphs must have the same number of features; {who} {expected}, "
+                f"graph {k} has {graph.n_features}."
+            )
+    return checked
+
+
+def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]:
+    """Return one matching per graph, each a permutation that uses allowed edges only."""
+    try:
+        n_matchings = len(matchings)
+    except TypeError as err:
+        raise InvalidMatchingError(
+            f"matchings must be a sequence, one per graph; got {type(matchings).__name__}."
+        ) from err
+    if n_matchings != len(graphs):
+        raise InvalidMatchingError(
+            f"one matching per graph is needed; got {len(graphs)} graphs and {n_matchings} "
+            "matchings."
+        )
+    checked = []
+    for k, (graph, matching) in enumerate(zip(graphs, matchings, strict=True)):
+        try:
+            (label,) = check_matchings(matching, graph.size)
+        except (InvalidMatchingError, ValueError) as err:
+            raise InvalidMatchingError(f"matching of graph {k}: {err}") from err
+        if graph.allowed is not None:
+            is_used = graph.allowed[np.arange(graph.size), label]
+            if not is_used.all():
+                row = int(np.argmin(is_used))
+                raise ForbiddenEdgeError(
+                    f"a labelled match must use allowed edges; the matching of graph {k} "
+                    f"uses the forbidden edge ({row}, {label[row]}). Allow it, or drop the "
+                    "graph."
+                )
+        checked.append(label)
+    return checked
+
+
+def _check_features(features: Any, name: str) -> FloatArray:
+    try:
+        array = np.asarray(features)
+    except ValueError as err:
+        raise FeatureShapeError(
+            f"{name} must have shape (m, m, d); got rows of different lengths."
+        ) from err
+    if array.dtype.kind not in "fiub":
+        raise FeatureTypeError(
+            f"{name} must hold real numbers, got dtype {array.dtype}. Convert it with "
+            "np.asarray(features, dtype=float)."
+        )
+    if array.ndim != 3 or array.shape[0] != array.shape[1]:
+        raise FeatureShapeError(
+            f"{name} must have shape (m, m, d), a vector for every pair of nodes; got "
+            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
+        )
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    is_bad = ~np.isfinite(array)
+    if is_bad.any():
+        row, col, feature = (int(k) for k in np.argwhere(is_bad)[0])
+        raise NaNFeatureError(
+            f"{name} must be finite; edge ({row}, {col}) has {array[row, col, feature]} in "
+            f"feature {feature}. Fill it in, or forbid the edge with "
+            "BipartiteGraph(features, allowed)."
+        )
+    return array

@@ -1,0 +1,67 @@
+"""Graphs of equal size laid side by side, so that one product scores them all."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.graphs import BipartiteGraph
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureStack:
+    """Graphs of one size m.
+
+    Attributes
+    ----------
+    members : ndarray of shape (b,)
+        Their positions in the list of graphs.
+    features : ndarray of shape (b, m, m, d)
+        Edge features.
+    forbidden : ndarray of shape (b, m, m) or None
+        True where an edge is forbidden; None if none is.
+    """
+
+    members: IntArray
+    features: FloatArray
+    forbidden: BoolArray | None
+
+    @property
+    def size(self) -> int:
+        """Nodes per side, m."""
+        return self.features.shape[1]
+
+    def scores(self, coef: FloatArray) -> FloatArray:
+        """Return the edge scores (b, m, m); ``-inf`` on forbidden edges."""
+        n_features = self.features.shape[3]
+        scores = (self.features.reshape(-1, n_features) @ coef).reshape(
+            self.features.shape[:3]
+        )
+        if self.forbidden is not None:
+            scores[self.forbidden] = -np.inf
+        return scores
+
+    def expected_features(self, edge_weights: FloatArray) -> FloatArray:
+        """Return ``sum edge_weights[b, i, j] features[b, i, j]``, shape (d,)."""
+        return edge_weights.reshape(-1) @ self.features.reshape(-1, self.features.shape[3])
+
+
+def stack_graphs(
+    graphs: list[BipartiteGraph], scale: FloatArray | None = None
+) -> list[FeatureStack]:
+    """Sort graphs into stacks by size, every feature divided by its `scale` if given."""
+    by_size: dict[int, list[int]] = {}
+    for k, graph in enumerate(graphs):
+        by_size.setdefault(graph.size, []).append(k)
+    stacks = []
+    for size, members in sorted(by_size.items()):
+        features = np.stack([graphs[k].features for k in members])
+        if scale is not None:
+            features /= scale
+        forbidden = None
+        if any(graphs[k].allowed is not None for k in members):
+            everything = np.ones((size, size), dtype=bool)
+            allowed = [graphs[k].allowed for k in members]
+            forbidden = ~np.stack([everything if a is None else a for a in allowed])
+        stacks.append(FeatureStack(np.array(members, dtype=np.intp), features, forbidden))
+    return stacks

@@ -1,0 +1,13 @@
+"""Optimizers: they see a function that returns value and gradient, and nothing else."""
+
+from permatch.optimizers.bundle import BundleOptimum, minimize_bundle
+from permatch.optimizers.lbfgs import SOLVERS, Optimum, check_solver, minimize
+
+__all__ = [
+    "SOLVERS",
+    "BundleOptimum",
+    "Optimum",
+    "check_solver",
+    "minimize",
+    "minimize_bundle",
+]

@@ -1,0 +1,299 @@
+"""Quasi-Newton minimisation of smooth convex functions, by SciPy.
+
+Stops when the largest entry of the projected gradient is at most `tol`:
+
+    projected gradient = x - clip(x - gradient, low, high)      (the gradient, if unbounded)
+
+and not before: SciPy's other stopping rules, on the reduction of the value, are switched
+off.  Close to the optimum the differences between values drown in rounding while the
+gradient still has digits.  When a line search fails there, the run goes on with values
+rebuilt from gradients around the best point by the trapezoid rule,
+
+    value(x) - value(best)  ~  1/2 <x - best, gradient(x) + gradient(best)>,
+
+whose error falls with the cube of the distance.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from permatch._types import FloatArray
+from permatch.errors import InvalidOptionError
+
+ValueAndGrad = Callable[[FloatArray], tuple[float, FloatArray]]
+
+#: SciPy's name and the options of each solver; none stops before the gradient is small.
+_SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
+    # An evaluation costs far more than a step, so the memory is large: fewer of them.
+    "lbfgs": ("L-BFGS-B", {"ftol": 0.0, "maxcor": 80, "maxfun": 10**9}),
+    "bfgs": ("BFGS", {"norm": np.inf, "xrtol": 0.0}),
+}
+SOLVERS = tuple(_SOLVERS)
+
+# A restart has to shrink the gradient at least by this factor to be followed by another.
+_PROGRESS = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where a minimisation ended.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+        The best point seen.
+    value : float
+        The objective there.
+    grad_norm : float
+        Largest entry of the projected gradient there.
+    n_iter : int
+        Steps taken.
+    n_evaluations : int
+        Evaluations of value and gradient.
+    is_converged : bool
+        Whether `grad_norm` is at most the tolerance.
+    is_interrupted : bool
+        Whether Ctrl-C ended the run.
+    message : str
+        Why it ended, in words.
+    history : list of dict
+        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, counted
+        from the start of the run on; the first entry is the start itself.
+    """
+
+    coef: FloatArray
+    value: float
+    grad_norm: float
+    n_iter: int
+    n_evaluations: int
+    is_converged: bool
+    is_interrupted: bool
+    message: str
+    history: list[dict[str, float]]
+
+
+def minimize(
+    value_and_grad: ValueAndGrad,
+    start: FloatArray,
+    *,
+    method: str = "lbfgs",
+    bounds: tuple[FloatArray, FloatArray] | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 500,
+    on_iteration: Callable[[dict[str, float]], None] | None = None,
+) -> Optimum:
+    """Minimise a smooth convex function.
+
+    Parameters
+    ----------
+    value_and_grad : callable
+        Takes a point (d,) and returns the value and the gradient (d,).
+    start : ndarray of shape (d,)
+        Where to begin; moved inside the bounds.
+    method : {"lbfgs", "bfgs"}
+        Limited-memory BFGS, or BFGS with its full (d, d) matrix, which takes no bounds.
+    bounds : pair of ndarrays of shape (d,), optional
+        Lowest and highest value of every coordinate; infinite where there is none.
+    tol : float
+        Largest entry of the projected gradient accepted.
+    max_iter : int
+        Most steps taken.
+    on_iteration : callable, optional
+        Called with every new entry of the history.
+
+    Returns
+    -------
+    Optimum
+        The best point seen, converged or not, also after Ctrl-C.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> goal = np.array([1.0, -2.0])
+    >>> optimum = minimize(lambda x: (np.sum((x - goal) ** 2), 2 * (x - goal)), np.zeros(2))
+    >>> optimum.coef.round(6), optimum.is_converged
+    (array([ 1., -2.]), True)
+    """
+    check_solver(method, is_bounded=bounds is not None)
+    trace = _Trace(value_and_grad, bounds, tol, on_iteration)
+    point = trace.clip(np.array(start, dtype=np.float64))
+    is_interrupted = False
+    message = f"the largest entry of the gradient is at most {tol:g}"
+    try:
+        _run(trace, trace.evaluate, point, method, tol, max_iter)
+        norm_before = np.inf
+        while trace.best.grad_norm > tol:
+            if trace.n_iter >= max_iter:
+                message = f"max_iter={max_iter} steps were taken"
+                break
+            if not trace.best.grad_norm <= _PROGRESS * norm_before:
+                message = "rounding errors leave no direction of descent"
+                break
+            norm_before = trace.best.grad_norm
+            trace.are_values_noise = True
+            around_best = _trapezoid(trace.evaluate, trace.best)
+            _run(trace, around_best, trace.best.coef, method, tol, max_iter)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        message = "interrupted"
+    best = trace.best if trace.n_evaluations else _Point(point, np.nan, point, np.inf)
+    return Optimum(
+        coef=best.coef,
+        value=best.value,
+        grad_norm=best.grad_norm,
+        n_iter=trace.n_iter,
+        n_evaluations=trace.n_evaluations,
+        is_converged=best.grad_norm <= tol,
+        is_interrupted=is_interrupted,
+        message=message,
+        history=trace.history,
+    )
+
+
+def check_solver(method: Any, *, is_bounded: bool) -> None:
+    """Raise InvalidOptionError for an unknown solver, or bounds it cannot keep."""
+    if method not in SOLVERS:
+        raise InvalidOptionError(
+            f"solver must be one of {', '.join(map(repr, SOLVERS))}; got {method!r}."
+        )
+    if is_bounded and method != "lbfgs":
+        raise InvalidOptionError(
+            f"solver {method!r} cannot keep bounds on the coefficients. Use "
+            "solver='lbfgs', or bounds=None."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """An evaluated point; `grad_norm` is that of the projected gradient."""
+
+    coef: FloatArray
+    value: float
+    grad: FloatArray
+    grad_norm: float
+
+
+class _Trace:
+    """Evaluates, counts, and remembers the best point and what happened by iteration."""
+
+    best: _Point
+
+    def __init__(
+        self,
+        value_and_grad: ValueAndGrad,
+        bounds: tuple[FloatArray, FloatArray] | None,
+        tol: float,
+        on_iteration: Callable[[dict[str, float]], None] | None,
+    ) -> None:
+        self.bounds = bounds
+        self.are_values_noise = False
+        self.n_evaluations = self.n_iter = 0
+        self.history: list[dict[str, float]] = []
+        self._value_and_grad = value_and_grad
+        self._tol = tol
+        self._on_iteration = on_iteration
+        self._recent: list[_Point] = []  # evaluated since the last iteration ended
+        self._began = time.perf_counter()
+
+    @property
+    def _known(self) -> list[_Point]:
+        return [*self._recent, self.best] if self._recent else []
+
+    def clip(self, coef: FloatArray) -> FloatArray:
+        """Return the nearest point inside the bounds."""
+        return coef if self.bounds is None else np.clip(coef, *self.bounds)
+
+    def evaluate(self, coef: FloatArray) -> _Point:
+        """Return value and gradient at `coef`; no point is computed twice in a row."""
+        for point in self._known:
+            if np.array_equal(point.coef, coef):
+                return point
+        coef = coef.copy()  # SciPy goes on to change its array
+        value, grad = self._value_and_grad(coef)
+        projected = coef - self.clip(coef - grad) if self.bounds is not None else grad
+        norm = float(np.max(np.abs(projected), initial=0.0))
+        point = _Point(coef, float(value), grad, norm)
+        self.n_evaluations += 1
+        if self.n_evaluations == 1 or self._is_best(point):
+            self.best = point
+        self._recent.append(point)
+        if self.n_evaluations == 1:
+            self._note(point)
+        return point
+
+    def end_iteration(self, intermediate_result: optimize.OptimizeResult) -> None:
+        """Note the point a step led to (SciPy looks at the name of the argument)."""
+        self.n_iter += 1
+        accepted = [
+            point
+            for point in self._recent
+            if np.array_equal(point.coef, intermediate_result.x)
+        ]
+        point = (accepted or self._recent)[-1]
+        self._recent = [point]
+        self._note(point)
+
+    def _is_best(self, point: _Point) -> bool:
+        smaller = min(point.grad_norm, self.best.grad_norm)
+        if self.are_values_noise or smaller <= self._tol:
+            return point.grad_norm < self.best.grad_norm
+        return point.value < self.best.value
+
+    def _note(self, point: _Point) -> None:
+        row = {
+            "iteration": self.n_iter,
+            "loss": point.value,
+            "grad_norm": point.grad_norm,
+            "evaluations": self.n_evaluations,
+            "seconds": time.perf_counter() - self._began,
+        }
+        self.history.append(row)
+        if self._on_iteration is not None:
+            self._on_iteration(row)
+
+
+def _run(
+    trace: _Trace,
+    evaluate: Callable[[FloatArray], _Point],
+    start: FloatArray,
+    method: str,
+    tol: float,
+    max_iter: int,
+) -> None:
+    """Run SciPy's solver from `start`; the trace keeps what it finds."""
+    if evaluate(start).grad_norm <= tol:  # kept for the solver, which asks for it first
+        return
+    name, options = _SOLVERS[method]
+
+    def value_and_grad(coef: FloatArray) -> tuple[float, FloatArray]:
+        point = evaluate(coef)
+        return point.value, point.grad
+
+    optimize.minimize(
+        value_and_grad,
+        start,
+        jac=True,
+        method=name,
+        bounds=None if trace.bounds is None else list(zip(*trace.bounds, strict=True)),
+        callback=trace.end_iteration,
+        options={**options, "gtol": tol, "maxiter": max_iter - trace.n_iter},
+    )
+
+
+def _trapezoid(
+    evaluate: Callable[[FloatArray], _Point], center: _Point
+) -> Callable[[FloatArray], _Point]:
+    """Return an evaluation whose values are differences rebuilt from gradients."""
+
+    def evaluate_around(coef: FloatArray) -> _Point:
+        point = evaluate(coef)
+        step = point.coef - center.coef
+        value = 0.5 * float(step @ (point.grad + center.grad))
+        return _Point(point.coef, value, point.grad, point.grad_norm)
+
+    return evaluate_around

@@ -1,0 +1,117 @@
+"""One HTML file per page: style and pictures inside, light and dark, narrow and wide."""
+
+import io
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from permatch._files import whole_file
+
+
+@dataclass
+class Page:
+    """A page under construction; every `add_` method appends to it.
+
+    Parameters
+    ----------
+    title : str
+        Heading and title of the page.
+    lead : str
+        One sentence under the heading.
+    """
+
+    title: str
+    lead: str = ""
+    parts: list[str] = field(default_factory=list)
+
+    def add_heading(self, text: str) -> None:
+        """Begin a new part."""
+        self.parts.append(f"<h2>{escape(text)}</h2>")
+
+    def add_text(self, text: str) -> None:
+        """Add a paragraph of plain text."""
+        self.parts.append(f"<p>{escape(text)}</p>")
+
+    def add_code(self, text: str) -> None:
+        """Add lines to be typed."""
+        self.parts.append(f"<pre><code>{escape(text)}</code></pre>")
+
+    def add_html(self, html: str) -> None:
+        """Add markup as it is, such as a `table`."""
+        self.parts.append(html)
+
+    def add_figure(
+        self, svg: str, caption: str, alternative: str, *, is_narrow: bool = False
+    ) -> None:
+        """Add a picture with its caption and what it says to those who cannot see it."""
+        kind = ' class="narrow"' if is_narrow else ""
+        label = escape(alternative)
+        self.parts.append(
+            f'<figure{kind}><div class="paper" role="img" aria-label="{label}">{svg}</div>'
+            f"<figcaption>{escape(caption)}</figcaption></figure>"
+        )
+
+    def render(self) -> str:
+        """Return the whole page."""
+        lead = f'<p class="lead">{escape(self.lead)}</p>' if self.lead else ""
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<link rel="icon" href="data:,">'
+            f"<title>{escape(self.title)}</title><style>{_style()}</style></head>\n"
+            f"<body><main><h1>{escape(self.title)}</h1>{lead}\n"
+            + "\n".join(self.parts)
+            + "\n</main></body></html>\n"
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the page in one step: readers see the old file or the new one."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            file.write(self.render())
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str, ids: bool = False
+) -> str:
+    """Return a table; with `ids` every cell gets the id ``row-column`` from its labels."""
+    lines = [f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>']
+    lines += [f'<th scope="col">{escape(str(cell))}</th>' for cell in header]
+    lines.append("</tr></thead><tbody>")
+    for row in rows:
+        lines.append(f'<tr><th scope="row">{escape(str(row[0]))}</th>')
+        for name, cell in zip(header[1:], row[1:], strict=True):
+            mark = f' id="{_slug(row[0])}-{_slug(name)}"' if ids else ""
+            lines.append(f"<td{mark}>{escape(str(cell))}</td>")
+        lines.append("</tr>")
+    lines.append("</tbody></table></div>")
+    return "".join(lines)
+
+
+def figure_svg(figure: Any) -> str:
+    """Return a matplotlib figure as an SVG element to stand inside a page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    # The page decides on the size; ids must not clash with those of the next picture.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    mark = f"f{zlib.crc32(svg.encode()):08x}"
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{mark}-\1"', svg)
+    return re.sub(r'(xlink:href="|url\()#', rf"\1#{mark}-", svg)
+
+
+def _slug(text: Any) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
+
+
+@cache
+def _style() -> str:
+    return files("permatch.pages").joinpath("style.css").read_text(encoding="utf-8")

@@ -1,0 +1,160 @@
+"""The page of `permatch demo`: what learning did to the matching of two silhouettes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from permatch._optional import require
+from permatch.experiments.silhouette_demo import Demo, Example
+from permatch.experiments.silhouette_sample_size import METHODS
+from permatch.pages.html import Page, figure_svg, table
+from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
+
+_LABELS = [STYLES[method][0] for method in METHODS]
+
+
+def demo_page(demo: Demo) -> Page:
+    """Return the page; its numbers are those of ``demo.to_json()``.
+
+    Parameters
+    ----------
+    demo : Demo
+        What `permatch.experiments.silhouette_demo.run` returned.
+
+    Returns
+    -------
+    Page
+        Ready to be written.
+    """
+    n = demo.numbers
+    page = Page(
+        "Learning to match a horse",
+        f"{n['size']} points on the outline of a silhouette, sheared copies of it, and the "
+        "question which point is which.",
+    )
+    page.add_text(
+        "Every point carries a shape context, a histogram of where the outline lies around "
+        f"it. An edge between two points carries the {n['n_features']} squared differences "
+        "of their histograms. Taken as they are, they match badly, because a shear moves "
+        "some bins far more than others. permatch learns one weight per bin from "
+        f"{n['n_train']} pairs whose points are labelled, by maximum likelihood over all "
+        "matchings, with exact gradients."
+    )
+    page.add_heading("Before and after")
+    page.add_html(
+        table(
+            ["features", "wrong points", "right points in the pair below"],
+            [
+                ["unweighted", _loss(n["loss_unweighted"]), n["example_right_before"]],
+                ["learnt", _loss(n["loss_learnt"]), n["example_right_after"]],
+            ],
+            f"Share of wrongly matched points on {n['n_test']} test pairs.",
+            ids=True,
+        )
+    )
+    _add_example(page, demo.example, n)
+    page.add_heading("More labels, fewer errors")
+    with _figure(7.0, 3.8) as (figure, axes):
+        learning_curve(demo.rows, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Wrong points on the test pairs against the number of labelled training pairs. "
+            "One draw of points and pairs; `permatch reproduce silhouettes` repeats it and "
+            "shows the spread.",
+            "Learning curve: " + "; ".join(_curve_in_words(demo.rows)) + ".",
+        )
+    page.add_html(
+        table(
+            ["training pairs", *_LABELS],
+            [[k, *cells] for k, *cells in _curve_cells(demo.rows)],
+            "The same in numbers.",
+            ids=True,
+        )
+    )
+    page.add_heading("Probabilities that mean something")
+    page.add_text(
+        "Every edge of every test pair got a probability. Of the edges that were said to "
+        "be right with probability p, about that share should be right."
+    )
+    with _figure(4.6, 4.6) as (figure, axes):
+        reliability(demo.reliability, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Reliability of all edge probabilities on the test pairs. Expected calibration "
+            f"error: {n['calibration_error']:.4f}.",
+            "Reliability curve with an expected calibration error of "
+            f"{n['calibration_error']:.4f}.",
+            is_narrow=True,
+        )
+    page.add_heading("Do it yourself")
+    page.add_code(
+        "import permatch as pm\ndata = pm.datasets.silhouettes()\ngraphs, matchings, _ = "
+        f"data.pairs({n['n_train']}, rng=0)\nmodel = pm.MAPMatching(alpha={n['alpha']:g}, "
+        "n_jobs=2).fit(graphs, matchings)\ntest_graphs, test_matchings, _ = "
+        "data.pairs(500, rng=1)\nprint(1 - model.score(test_graphs, test_matchings))"
+    )
+    page.add_text(
+        f"alpha = {n['alpha']:g} was chosen on {n['n_train']} validation pairs. The last "
+        f"fit took {n['evaluations']} evaluations of the likelihood, everything together "
+        f"{n['seconds']:.0f} seconds."
+    )
+    return page
+
+
+def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
+    size = numbers["size"]
+    for name, right, matching, marginals in (
+        ("Unweighted", numbers["example_right_before"], example.before, "before_marginals"),
+        ("Learnt", numbers["example_right_after"], example.after, "after_marginals"),
+    ):
+        with _figure(9.0, 4.2) as (figure, axes):
+            matched_silhouettes(
+                example.outlines,
+                example.points,
+                matching,
+                getattr(example, marginals),
+                example.truth,
+                axes,
+            )
+            page.add_figure(
+                figure_svg(figure),
+                f"{name} features on the test pair that learning helps most: {right} of "
+                f"{size} points right. The darker a line, the more probable the match; "
+                "dashed lines with a cross are wrong.",
+                f"Two silhouettes with lines between matched points, {name.lower()} "
+                f"features, {right} of {size} right.",
+            )
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
+    pyplot = require("matplotlib.pyplot", "plots", what="the page of the demo")
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "permatch"}):
+        figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+        try:
+            yield figure, axes
+        finally:
+            pyplot.close(figure)
+
+
+def _loss(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _curve_cells(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return (training pairs, loss by method) lines; nothing learnt is the same for all."""
+    losses = {(row["n"], row["method"]): row["hamming_loss"] for row in rows}
+    sizes = sorted({row["n"] for row in rows if row["n"] > 0})
+    unlearnt, *learners = METHODS
+    return [
+        [n, _loss(losses[0, unlearnt]), *(_loss(losses[n, method]) for method in learners)]
+        for n in sizes
+    ]
+
+
+def _curve_in_words(rows: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for n, *cells in _curve_cells(rows):
+        losses = ", ".join(f"{m} {c}" for m, c in zip(_LABELS, cells, strict=True))
+        lines.append(f"with {n} training pairs {losses}")
+    return lines

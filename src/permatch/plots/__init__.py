@@ -1,0 +1,10 @@
+"""Rows and predictions to matplotlib Axes; nothing is computed here that is not drawn."""
+
+from permatch.plots.matching import (
+    STYLES,
+    learning_curve,
+    matched_silhouettes,
+    reliability,
+)
+
+__all__ = ["STYLES", "learning_curve", "matched_silhouettes", "reliability"]

@@ -1,0 +1,632 @@
+"""``permatch match``: from a table to a model to matches, and every way to get it wrong."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import permatch as pm
+from permatch.cli.match import match
+from permatch.datasets import read_edge_table
+from permatch.estimators import MAPMatching, load_model
+from permatch.metrics import calibration, hamming_loss
+
+OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+PLANTED = {"distance": -2.0, "overlap": 1.0, "noise": 0.0}
+N_TRAIN, N_TEST = 150, 60
+# Standard errors of the planted coefficients at N_TRAIN graphs are about 0.1 and 0.07.
+RECOVERY_TOL = 0.45
+
+
+def planted_rows(rng, n_graphs, sizes=(2, 3, 4, 5, 6)):
+    """Rows of graphs of mixed sizes whose matchings are drawn from the planted model."""
+    coef = np.array(list(PLANTED.values()))
+    for g in range(n_graphs):
+        size = sizes[g % len(sizes)]
+        features = rng.normal(size=(size, size, len(coef)))
+        (truth,) = pm.MatchingDistribution(features @ coef).sample(1, rng=rng)
+        for i in range(size):
+            for j in range(size):
+                yield [f"g{g}", f"a{i}", f"b{j}", int(truth[i] == j), *features[i, j]]
+
+
+def write_table(path, rows, names=tuple(PLANTED), head=("graph", "left", "right", "label")):
+    """Write rows as CSV, feature columns in the order of `names`."""
+    columns = [*head, *PLANTED]
+    order = [*head, *names]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(order)
+        for row in rows:
+            cells = dict(zip(columns, row, strict=True))
+            writer.writerow(cells[name] for name in order)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A training table, and a test table with its features in another order."""
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(7)
+    train = write_table(folder / "train.csv", planted_rows(rng, N_TRAIN))
+    test = write_table(
+        folder / "test.csv",
+        planted_rows(rng, N_TEST),
+        names=("noise", "distance", "overlap"),
+    )
+    return train, test
+
+
+@pytest.fixture(scope="module")
+def model_file(tables, tmp_path_factory):
+    """A model fitted by the command."""
+    path = tmp_path_factory.mktemp("models") / "model.json"
+    result = CliRunner().invoke(match, ["fit", str(tables[0]), "--model", str(path)])
+    assert result.exit_code == OK, result.output
+    return path
+
+
+@pytest.fixture
+def call():
+    """Run a command in this process."""
+    runner = CliRunner()
+    return lambda *args, **options: runner.invoke(match, [*map(str, args)], **options)
+
+
+def read_rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def files_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- the whole way -----------------------------------------------------------------------
+
+
+def test_fit_recovers_what_was_planted(call, tables, tmp_path):
+    path = tmp_path / "model.json"
+    result = call("fit", tables[0], "--model", path, "--alpha", "1e-4", "--json")
+    assert result.exit_code == OK, result.output
+    summary = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert summary["n_graphs"] == N_TRAIN
+    assert summary["sizes"] == {str(size): N_TRAIN // 5 for size in range(2, 7)}
+    assert summary["is_converged"] is True
+    assert summary["grad_norm"] <= 1e-6
+    found = {row["feature"]: row["coef"] for row in summary["coefficients"]}
+    assert list(found) == list(PLANTED)
+    for name, coef in PLANTED.items():
+        assert found[name] == pytest.approx(coef, abs=RECOVERY_TOL)
+    assert files_in(tmp_path) == ["model.json"]
+
+    table = read_edge_table(tables[0])
+    direct = MAPMatching(alpha=1e-4).fit(table.graphs, table.matchings)
+    model = load_model(path)
+    np.testing.assert_array_equal(model.coef_, direct.coef_)
+    assert model.feature_names_ == list(PLANTED)
+    assert model.verbose is False
+    loss = 1.0 - direct.score(table.graphs, table.matchings)
+    assert summary["hamming_loss"] == pytest.approx(loss)
+
+
+def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, tmp_path):
+    model = load_model(model_file)
+    table = read_edge_table(tables[1]).arrange_features(list(PLANTED))
+    matchings = model.predict(table.graphs)
+    marginals = model.predict_marginals(table.graphs)
+
+    out = tmp_path / "matches.csv"
+    result = call("predict", model_file, tables[1], "--out", out)
+    assert (result.exit_code, result.output) == (OK, "")
+    rows = read_rows(out.read_text())
+    assert list(rows[0]) == ["graph", "left", "right", "probability"]
+    assert len(rows) == sum(graph.size for graph in table.graphs)
+    expected = [
+        (table.graph_ids[g], table.left_ids[g][i], table.right_ids[g][j], chances[i, j])
+        for g, (matching, chances) in enumerate(zip(matchings, marginals, strict=True))
+        for i, j in enumerate(matching)
+    ]
+    found = [
+        (row["graph"], row["left"], row["right"], float(row["probability"])) for row in rows
+    ]
+    assert found == expected
+
+    answer = json.loads(call("evaluate", model_file, tables[1], "--json").stdout)
+    assert answer["n_graphs"] == N_TEST
+    assert answer["hamming_loss"] == pytest.approx(hamming_loss(table.matchings, matchings))
+    is_exact = [(a == b).all() for a, b in zip(matchings, table.matchings, strict=True)]
+    assert answer["exact_share"] == pytest.approx(np.mean(is_exact))
+    mean = model.log_likelihood(table.graphs, table.matchings)
+    assert answer["log_likelihood"] == pytest.approx(mean)
+    error = calibration(marginals, table.matchings).expected_calibration_error
+    assert answer["expected_calibration_error"] == pytest.approx(error)
+    assert [row["size"] for row in answer["sizes"]] == [2, 3, 4, 5, 6]
+    assert sum(row["n_graphs"] for row in answer["sizes"]) == N_TEST
+    total = sum(row["n_graphs"] * row["hamming_loss"] for row in answer["sizes"])
+    assert answer["hamming_loss"] == pytest.approx(total / N_TEST)
+    # Matchings drawn from the model itself: it is calibrated, and far from guessing.
+    assert answer["expected_calibration_error"] < 0.05
+    assert answer["hamming_loss"] < 0.4
+
+
+def test_bayes_decoding(call, tables, model_file):
+    model = load_model(model_file)
+    table = read_edge_table(tables[1]).arrange_features(list(PLANTED))
+    matchings = model.predict(table.graphs, decode="bayes")
+    rows = read_rows(call("predict", model_file, tables[1], "--decode", "bayes").stdout)
+    expected = [
+        table.right_ids[g][j] for g, matching in enumerate(matchings) for j in matching
+    ]
+    assert [row["right"] for row in rows] == expected
+    answer = json.loads(
+        call("evaluate", model_file, tables[1], "--decode", "bayes", "--json").stdout
+    )
+    assert answer["decode"] == "bayes"
+    assert answer["hamming_loss"] == pytest.approx(hamming_loss(table.matchings, matchings))
+
+
+def test_marginals_list_every_edge(call, tables, model_file):
+    rows = read_rows(call("predict", model_file, tables[1], "--marginals").stdout)
+    table = read_edge_table(tables[1])
+    assert len(rows) == sum(graph.size**2 for graph in table.graphs)
+    sums = {}
+    for row in rows:
+        key = row["graph"], row["left"]
+        sums[key] = sums.get(key, 0.0) + float(row["probability"])
+    np.testing.assert_allclose(list(sums.values()), 1.0, atol=1e-9)
+    assert sum(int(row["match"]) for row in rows) == len(sums)
+
+
+def test_text_for_people(call, tables, model_file, tmp_path):
+    result = call("fit", tables[0], "-m", tmp_path / "m.json", "--valid", tables[1])
+    assert result.exit_code == OK, result.output
+    for part in (
+        "MAPMatching, alpha 0.01", "150, sizes 2 to 6", "converged after", "evaluations",
+        "gradient norm", "of training nodes", "of validation nodes", "distance",
+        "per standard deviation",
+    ):  # fmt: skip
+        assert part in result.stdout
+    result = call("evaluate", model_file, tables[1])
+    for part in (
+        "Hamming loss",
+        "exact matches",
+        "log-likelihood",
+        "calibration",
+        "by size",
+    ):
+        assert part in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_labels_are_not_looked_at_by_predict(call, tables, model_file, tmp_path):
+    path = tmp_path / "new.csv"
+    text = tables[0].read_text()
+    expected = call("predict", model_file, tables[0]).stdout
+    lines = [line.split(",") for line in text.splitlines()]
+    path.write_text("\n".join(",".join(cells[:3] + cells[4:]) for cells in lines))
+    assert call("predict", model_file, path).stdout == expected
+    path.write_text(
+        "\n".join(
+            ",".join([*cells[:3], "?" if k else cells[3], *cells[4:]])
+            for k, cells in enumerate(lines)
+        )
+    )
+    assert call("predict", model_file, path).stdout == expected
+
+
+# ---- choices -----------------------------------------------------------------------------
+
+
+def test_cross_validation(call, tables, tmp_path):
+    path = tmp_path / "m.json"
+    arguments = ["fit", tables[0], "-m", path, "--cv", "--folds", 3]
+    result = call(*arguments, "--alphas", "10,0.01,1", "--json")
+    assert result.exit_code == OK, result.output
+    summary = json.loads(result.stdout)
+    assert summary["estimator"] == "MAPMatchingCV"
+    assert [row["alpha"] for row in summary["path"]] == [10.0, 1.0, 0.01]
+    best = min(row["score"] for row in summary["path"])
+    chosen = next(row for row in summary["path"] if row["alpha"] == summary["alpha"])
+    assert chosen["score"] == best
+    text = call(*arguments, "--alphas", "10,1,0.01", "--scoring", "log-likelihood")
+    assert text.exit_code == OK
+    assert "log-likelihood of 3 folds" in text.stdout
+    assert "chosen" in text.stdout
+    assert call("predict", path, tables[1]).exit_code == OK
+
+
+def test_alpha_chosen_on_a_validation_table(call, tables, tmp_path):
+    result = call(
+        "fit", tables[0], "-m", tmp_path / "m.json", "--cv", "--valid", tables[1],
+        "--alphas", "10,0.1,0.001", "--json",
+    )  # fmt: skip
+    assert result.exit_code == OK, result.output
+    summary = json.loads(result.stdout)
+    assert summary["n_splits"] == 1
+    assert summary["valid_hamming_loss"] == pytest.approx(
+        min(row["score"] for row in summary["path"])
+    )
+
+
+@pytest.mark.parametrize(("flag", "sign"), [("--non-negative", 1), ("--non-positive", -1)])
+def test_bounds(call, tables, tmp_path, flag, sign):
+    path = tmp_path / "m.json"
+    assert call("fit", tables[0], "-m", path, flag).exit_code == OK
+    coef = load_model(path).coef_
+    assert (sign * coef >= 0).all()
+    assert (coef != 0).any()
+
+
+def test_max_margin(call, tables, tmp_path):
+    path = tmp_path / "m.json"
+    result = call("fit", tables[0], "-m", path, "--estimator", "max-margin", "--json")
+    assert result.exit_code == OK, result.output
+    summary = json.loads(result.stdout)
+    assert summary["estimator"] == "MaxMarginMatching"
+    assert summary["gap"] >= 0
+    found = {row["feature"]: row["coef"] for row in summary["coefficients"]}
+    assert found["distance"] < 0 < found["overlap"]
+    assert call("predict", path, tables[1]).exit_code == OK
+    text = call("fit", tables[0], "-m", path, "--estimator", "max-margin").stdout
+    assert "duality gap" in text
+
+
+def test_unfinished_fits_say_so_and_are_kept(call, tables, tmp_path):
+    path = tmp_path / "m.json"
+    result = call("fit", tables[0], "-m", path, "--max-iter", 1)
+    assert result.exit_code == OK
+    assert result.stderr.startswith("warning: ")
+    assert result.stderr.count("\n") == 1
+    assert "not converged" in result.stdout
+    assert load_model(path).is_converged_ is False
+
+
+def test_columns_by_name_and_a_choice_of_features(call, tables, tmp_path):
+    path = tmp_path / "train.csv"
+    text = tables[0].read_text().replace("graph,left,right,label", "day,from,to,same", 1)
+    path.write_text(text)
+    names = ["--graph-column", "day", "--left-column", "from", "--right-column", "to"]
+    names += ["--label-column", "same", "--features", "overlap,distance"]
+    model = tmp_path / "m.json"
+    assert call("fit", path, "-m", model, *names).exit_code == OK
+    assert load_model(model).feature_names_ == ["overlap", "distance"]
+    result = call("predict", model, path, *names)
+    assert result.stdout.startswith("day,from,to,probability\n")
+    result = call("predict", model, path, *names[:-2])
+    assert result.exit_code == FAILURE
+    assert "also has 'noise'" in result.stderr
+
+
+def test_columns_left_out_are_mentioned(call, tables, tmp_path):
+    path = tmp_path / "train.csv"
+    header, *lines = tables[0].read_text().splitlines()
+    path.write_text("\n".join([f"{header},remark", *(f"{line},fine" for line in lines)]))
+    result = call("fit", path, "-m", tmp_path / "m.json", "--json")
+    assert result.exit_code == OK
+    assert "remark" in result.stderr
+    assert json.loads(result.stdout)["n_features"] == 3
+
+
+def test_standard_input(call, tables, model_file):
+    expected = call("predict", model_file, tables[1]).stdout
+    text = "\ufeff" + tables[1].read_text()
+    assert call("predict", model_file, "-", input=text).stdout == expected
+    broken = call("predict", model_file, "-", input="graph,left\n")
+    assert broken.exit_code == FAILURE
+    assert "standard input must have the columns" in broken.stderr
+
+
+def test_parquet(call, tables, model_file, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    frame = pandas.read_csv(tables[1])
+    path = tmp_path / "test.parquet"
+    frame.sample(frac=1.0, random_state=0).sort_values("graph").to_parquet(path)
+    found = json.loads(call("evaluate", model_file, path, "--json").stdout)
+    expected = json.loads(call("evaluate", model_file, tables[1], "--json").stdout)
+    assert found["hamming_loss"] == pytest.approx(expected["hamming_loss"])
+    assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"])
+
+
+def test_missing_edges_are_forbidden_on_demand(call, tables, tmp_path, model_file):
+    path = tmp_path / "sparse.csv"
+    lines = tables[0].read_text().splitlines()
+    dropped = next(k for k, line in enumerate(lines) if line.split(",")[3] == "0")
+    lines.pop(dropped)
+    path.write_text("\n".join(lines))
+    result = call("evaluate", model_file, path)
+    assert result.exit_code == FAILURE
+    assert "no row for 1 of its edges" in result.stderr
+    assert call("evaluate", model_file, path, "--missing", "forbid").exit_code == OK
+    fitted = call("fit", path, "-m", tmp_path / "m.json", "--missing", "forbid")
+    assert fitted.exit_code == OK
+
+
+def test_large_graphs_can_do_without_probabilities(call, model_file, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = (
+        ["g", i, j, 0, *rng.normal(size=len(PLANTED))] for i in range(40) for j in range(40)
+    )
+    path = write_table(tmp_path / "large.csv", rows)
+    refused = call("predict", model_file, path)
+    assert refused.exit_code == FAILURE
+    assert "--no-probabilities" in refused.stderr
+    result = call("predict", model_file, path, "--no-probabilities")
+    assert result.exit_code == OK
+    assert result.stdout.startswith("graph,left,right\n")
+    assert len(result.stdout.splitlines()) == 41
+    labelled = tmp_path / "labelled.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines[1:]:
+        line[3] = str(int(line[1] == line[2]))
+    labelled.write_text("\n".join(map(",".join, lines)))
+    assert "--no-probabilities" in call("evaluate", model_file, labelled).stderr
+    options = ["--no-probabilities", "--json"]
+    answer = json.loads(call("evaluate", model_file, labelled, *options).stdout)
+    assert answer["log_likelihood"] is None
+    assert answer["expected_calibration_error"] is None
+    assert 0.0 < answer["hamming_loss"] <= 1.0
+    assert call("evaluate", model_file, labelled, options[0]).exit_code == OK
+
+
+def test_models_without_feature_names_take_columns_in_order(call, tables, tmp_path):
+    table = read_edge_table(tables[0])
+    model = MAPMatching().fit(table.graphs, table.matchings)
+    path = tmp_path / "m.json"
+    model.save(path)
+    assert call("predict", path, tables[0]).exit_code == OK
+    result = call("predict", path, tables[0], "--features", "noise")
+    assert result.exit_code == FAILURE
+    assert "features" in result.stderr
+
+
+def test_threads_and_engines_change_nothing(call, tables, model_file):
+    expected = call("predict", model_file, tables[1]).stdout
+    assert call("predict", model_file, tables[1], "--jobs", 2).stdout == expected
+    rows = read_rows(call("predict", model_file, tables[1], "--engine", "subset_dp").stdout)
+    for found, other in zip(rows, read_rows(expected), strict=True):
+        assert found["right"] == other["right"]
+        assert float(found["probability"]) == pytest.approx(float(other["probability"]))
+
+
+# ---- wrong usage and failures ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["evaluate"]])
+def test_help_teaches_by_example(call, command, flag):
+    result = call(*command, flag)
+    assert result.exit_code == OK
+    assert "permatch match" in result.output
+    assert "Examples" in result.output
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit"],
+        ["fit", "TRAIN"],
+        ["fit", "TRAIN", "-m", "NEW", "--alpha", "1", "--cv"],
+        ["fit", "TRAIN", "-m", "NEW", "--alpha", "-1"],
+        ["fit", "TRAIN", "-m", "NEW", "--alpha", "nan"],
+        ["fit", "TRAIN", "-m", "NEW", "--alphas", "1,2"],
+        ["fit", "TRAIN", "-m", "NEW", "--cv", "--alphas", "1,x"],
+        ["fit", "TRAIN", "-m", "NEW", "--cv", "--alphas", ""],
+        ["fit", "TRAIN", "-m", "NEW", "--cv", "--folds", "1"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "guess"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "max-margin", "--cv"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "max-margin", "--non-negative"],
+        ["fit", "TRAIN", "-m", "NEW", "--non-negative", "--non-positive"],
+        ["fit", "TRAIN", "-m", "NEW", "--engine", "warp"],
+        ["fit", "TRAIN", "-m", "NEW", "--jobs", "0"],
+        ["fit", "TRAIN", "-m", "NEW", "--features", ""],
+        ["fit", "TRAIN", "-m", "NEW", "--features", "a,,b"],
+        ["fit", "TRAIN", "-m", "NEW", "--missing", "skip"],
+        ["fit", "TRAIN", "-m", "TRAIN"],
+        ["predict", "MODEL"],
+        ["predict", "MODEL", "TRAIN", "--decode", "best"],
+        ["predict", "MODEL", "TRAIN", "--no-probabilities", "--marginals"],
+        ["predict", "MODEL", "TRAIN", "--no-probabilities", "--decode", "bayes"],
+        ["predict", "MODEL", "TRAIN", "--out", "TRAIN"],
+        ["predict", "MODEL", "TRAIN", "--out", "MODEL"],
+        ["predict", "MODEL", "TRAIN", "--engine", "warp"],
+        ["evaluate", "MODEL", "TRAIN", "--no-probabilities", "--decode", "bayes"],
+        ["evaluate", "MODEL", "TRAIN", "--nonsense"],
+    ],
+)
+def test_wrong_usage_exits_with_2_and_writes_nothing(
+    call, tables, model_file, tmp_path, args
+):
+    places = {"TRAIN": tables[0], "MODEL": model_file, "NEW": tmp_path / "new.json"}
+    before = tables[0].read_bytes(), model_file.read_bytes()
+    result = call(*(places.get(arg, arg) for arg in args))
+    assert result.exit_code == WRONG_USAGE, result.output
+    assert result.stdout == ""
+    assert (tables[0].read_bytes(), model_file.read_bytes()) == before
+    assert files_in(tmp_path) == []
+
+
+def assert_failed(result, message):
+    assert result.exit_code == FAILURE, result.output
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+HEADER = "graph,left,right,label,distance"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("graph,left,right,distance\ng,a,p,1\n", "1 or 0 in a column 'label'"),
+        (f"{HEADER}\ng,a,p,1,0\ng,a,p,1,0\n", "second one at line 3"),
+        (f"{HEADER}\ng,a,p,1,nan\n", "'distance' is missing"),
+        (f"{HEADER}\ng,a,p,0,1\n", "left node 'a' of graph 'g'"),
+        (f"{HEADER}\ng,a,p,1\n", "line 2 of"),
+    ],
+)
+def test_bad_tables_fail_in_one_line_and_leave_the_old_model(call, tmp_path, text, message):
+    edges, model = tmp_path / "edges.csv", tmp_path / "model.json"
+    edges.write_text(text)
+    model.write_text("old")
+    assert_failed(call("fit", edges, "--model", model), message)
+    assert model.read_text() == "old"
+    assert files_in(tmp_path) == ["edges.csv", "model.json"]
+
+
+def test_files_that_cannot_be_read_or_written(call, tables, model_file, tmp_path):
+    absent = tmp_path / "absent.csv"
+    assert_failed(call("fit", absent, "-m", tmp_path / "m.json"), f"{absent}: No such")
+    assert_failed(call("predict", absent, tables[1]), f"{absent}: No such")
+    nowhere = tmp_path / "nowhere" / "m.json"
+    assert_failed(call("fit", tables[0], "-m", nowhere), f"{nowhere}: its folder does not")
+    out = call("predict", model_file, tables[1], "--out", nowhere)
+    assert_failed(out, f"{nowhere}: its folder does not")
+    folder = call("predict", model_file, tables[1], "--out", tmp_path)
+    assert_failed(folder, f"{tmp_path}: Is a directory")
+    assert_failed(call("fit", tables[0], "-m", tmp_path), f"{tmp_path}: Is a directory")
+    assert files_in(tmp_path) == []
+
+
+def test_foreign_and_truncated_models(call, tables, model_file, tmp_path):
+    path = tmp_path / "model.json"
+    for text in ("", "{}", "graph,left", model_file.read_text()[:-40]):
+        path.write_text(text)
+        assert_failed(call("predict", path, tables[1]), str(path))
+
+
+def test_features_that_do_not_fit_the_model(call, tables, model_file, tmp_path):
+    path = tmp_path / "edges.csv"
+    text = tables[0].read_text()
+    path.write_text(text.replace("noise", "sound", 1))
+    result = call("evaluate", model_file, path)
+    assert_failed(result, "lacks 'noise' and also has 'sound'")
+    valid = call("fit", tables[0], "-m", tmp_path / "m.json", "--valid", path)
+    assert_failed(valid, f"{path}: the table must have the 3 features")
+    assert files_in(tmp_path) == ["edges.csv"]
+
+
+def test_engine_without_marginals(call, tables, tmp_path):
+    result = call("fit", tables[0], "-m", tmp_path / "m.json", "--engine", "ryser")
+    assert_failed(result, "marginals")
+
+
+# ---- Ctrl-C ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupt_after(monkeypatch):
+    """Press Ctrl-C within the given evaluation of an objective."""
+    from permatch.objectives import MatchingHinge, MatchingLikelihood
+
+    def interrupt_after(n_evaluations):
+        counter = iter(range(1, 10**6))
+
+        def interrupted(evaluate):
+            def wrapper(self, coef):
+                if next(counter) == n_evaluations:
+                    signal.raise_signal(signal.SIGINT)
+                return evaluate(self, coef)
+
+            return wrapper
+
+        for objective, name in (
+            (MatchingLikelihood, "value_and_grad"),
+            (MatchingHinge, "risk_and_subgradient"),
+        ):
+            monkeypatch.setattr(objective, name, interrupted(getattr(objective, name)))
+
+    return interrupt_after
+
+
+@pytest.mark.parametrize("estimator", ["map", "max-margin"])
+def test_ctrl_c_saves_the_best_model_so_far(
+    call, tables, tmp_path, interrupt_after, estimator
+):
+    path = tmp_path / "m.json"
+    interrupt_after(6)
+    result = call("fit", tables[0], "-m", path, "--estimator", estimator)
+    assert result.exit_code == INTERRUPTED
+    assert result.stdout == ""
+    assert "interrupted after" in result.stderr
+    assert str(path) in result.stderr
+    assert files_in(tmp_path) == ["m.json"]
+    model = load_model(path)
+    assert model.is_converged_ is False
+    assert model.feature_names_ == list(PLANTED)
+    coef = dict(zip(PLANTED, model.coef_, strict=True))
+    assert coef["distance"] < 0 < coef["overlap"]
+
+
+@pytest.mark.parametrize("estimator", ["map", "max-margin"])
+def test_ctrl_c_before_the_first_step_writes_nothing(
+    call, tables, tmp_path, interrupt_after, estimator
+):
+    interrupt_after(1)
+    result = call("fit", tables[0], "-m", tmp_path / "m.json", "--estimator", estimator)
+    assert result.exit_code == INTERRUPTED
+    assert result.stderr == "interrupted; nothing was written.\n"
+    assert files_in(tmp_path) == []
+
+
+def test_ctrl_c_during_cross_validation(call, tables, tmp_path, interrupt_after):
+    path = tmp_path / "m.json"
+    interrupt_after(3)
+    result = call("fit", tables[0], "-m", path, "--cv", "--folds", 2)
+    assert result.exit_code == INTERRUPTED
+    assert files_in(tmp_path) == []
+    interrupt_after(60)
+    result = call("fit", tables[0], "-m", path, "--cv", "--folds", 2)
+    assert result.exit_code == INTERRUPTED
+    assert "alphas; the best model so far is in" in result.stderr
+    assert load_model(path).is_converged_ is False
+
+
+def test_ctrl_c_while_predicting_leaves_the_old_file(
+    call, tables, model_file, tmp_path, monkeypatch
+):
+    def interrupt(self, graphs):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "matches.csv"
+    out.write_text("old")
+    monkeypatch.setattr("permatch.estimators.BaseMatcher.predict_marginals", interrupt)
+    result = call("predict", model_file, tables[1], "--out", out)
+    assert result.exit_code == INTERRUPTED
+    assert out.read_text() == "old"
+
+
+# ---- in a process of its own -------------------------------------------------------------
+
+
+def test_clean_in_a_pipe(tables, tmp_path):
+    plain = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "COLUMNS"}
+    env = {key: value for key, value in os.environ.items() if key not in plain}
+    code = "from permatch.cli.match import match; match(prog_name='permatch match')"
+
+    def run(*args):
+        command = [sys.executable, "-c", code, *map(str, args)]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=env, encoding="utf-8", check=False
+        )
+
+    path = tmp_path / "m.json"
+    done = run("fit", tables[0], "--model", path)
+    assert (done.returncode, done.stderr) == (OK, "")
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    done = run("predict", path, tables[1])
+    assert (done.returncode, done.stderr) == (OK, "")
+    assert done.stdout.startswith("graph,left,right,probability\n")

@@ -1,0 +1,156 @@
+"""Reliability curves, from their definition and on models whose calibration is known."""
+
+import numpy as np
+import pytest
+
+import permatch as pm
+from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOptionError
+from permatch.metrics import calibration
+
+STRATEGIES = ("uniform", "quantile")
+
+
+def predictions(rng, n_graphs=40, sizes=(2, 3, 5), spread=1.5):
+    """Marginals of random graphs, and matchings drawn from those very distributions."""
+    marginals, matchings = [], []
+    for k in range(n_graphs):
+        size = sizes[k % len(sizes)]
+        d = pm.MatchingDistribution(spread * rng.normal(size=(size, size)))
+        marginals.append(d.marginals)
+        matchings.append(d.sample(1, rng=rng)[0])
+    return marginals, matchings
+
+
+def pooled(marginals, matchings):
+    """Every edge's probability and whether it is matched, one at a time."""
+    return np.array(
+        [
+            (table[i, j], matching[i] == j)
+            for table, matching in zip(marginals, matchings, strict=True)
+            for i in range(len(table))
+            for j in range(len(table))
+        ]
+    ).T
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("n_bins", [1, 4, 10])
+def test_every_bin_is_its_definition(strategy, n_bins, rng):
+    marginals, matchings = predictions(rng)
+    result = calibration(marginals, matchings, n_bins, strategy=strategy)
+    predicted, is_matched = pooled(marginals, matchings)
+    limits = result.bin_edges
+    assert len(limits) == len(result.counts) + 1 == n_bins + 1
+    error = 0.0
+    for k in range(n_bins):
+        is_last = k == n_bins - 1
+        below = predicted <= limits[k + 1] if is_last else predicted < limits[k + 1]
+        inside = (predicted >= limits[k]) & below
+        assert result.counts[k] == inside.sum()
+        if inside.any():
+            assert result.mean_predicted[k] == pytest.approx(predicted[inside].mean())
+            assert result.observed[k] == pytest.approx(is_matched[inside].mean())
+            gap = abs(predicted[inside].mean() - is_matched[inside].mean())
+            error += inside.mean() * gap
+    assert result.counts.sum() == len(predicted)
+    assert result.expected_calibration_error == pytest.approx(error)
+
+
+def test_widths_or_masses_are_equal(rng):
+    # Not size 2, whose edges have equal probabilities in pairs.
+    marginals, matchings = predictions(rng, sizes=(3, 5))
+    uniform = calibration(marginals, matchings, 8)
+    np.testing.assert_allclose(np.diff(uniform.bin_edges), 1 / 8)
+    quantile = calibration(marginals, matchings, 8, strategy="quantile")
+    assert quantile.counts.max() - quantile.counts.min() <= 2
+
+
+def test_matchings_drawn_from_the_model_are_calibrated(rng):
+    # 38,000 edges: the share of a bin is off by a standard error of at most 0.015.
+    marginals, matchings = predictions(rng, n_graphs=3000)
+    for strategy in STRATEGIES:
+        result = calibration(marginals, matchings, strategy=strategy)
+        assert result.expected_calibration_error < 0.01
+        np.testing.assert_allclose(result.observed, result.mean_predicted, atol=0.05)
+
+
+def test_overconfidence_shows(rng):
+    marginals, matchings = predictions(rng, n_graphs=300)
+    sure = [pm.marginals(5.0 * np.log(table)) for table in marginals]
+    honest = calibration(marginals, matchings).expected_calibration_error
+    result = calibration(sure, matchings)
+    assert result.expected_calibration_error > 3 * honest
+    assert result.observed[-1] < result.mean_predicted[-1]
+    assert result.observed[0] > result.mean_predicted[0]
+
+
+def test_certain_and_right():
+    matchings = [np.array([1, 0, 2]), np.array([0, 1])]
+    tables = [np.eye(len(matching))[matching] for matching in matchings]
+    result = calibration(tables, matchings)
+    assert result.expected_calibration_error == 0.0
+    assert result.counts[[0, -1]].tolist() == [8, 5]
+    assert result.observed[[0, -1]].tolist() == [0.0, 1.0]
+    assert np.isnan(result.observed[1:-1]).all()
+    assert np.isnan(result.mean_predicted[1:-1]).all()
+
+
+def test_equal_probabilities_share_a_bin():
+    third = np.full((3, 3), 1 / 3)
+    result = calibration([third] * 4, [np.arange(3)] * 4, strategy="quantile")
+    assert result.counts.tolist() == [36]
+    assert result.observed[0] == pytest.approx(1 / 3)
+    assert result.expected_calibration_error == pytest.approx(0.0, abs=1e-15)
+
+
+def test_rounding_beyond_the_ends_is_forgiven():
+    table = np.array([[1.0 + 1e-13, -1e-13], [-1e-13, 1.0 + 1e-13]])
+    result = calibration([table], [[0, 1]], 4)
+    assert result.counts.tolist() == [2, 0, 0, 2]
+    assert result.expected_calibration_error == 0.0
+
+
+def test_empty_graphs_add_nothing():
+    table = np.array([[0.5, 0.5], [0.5, 0.5]])
+    result = calibration([np.empty((0, 0)), table], [[], [1, 0]], 1)
+    assert result.counts.tolist() == [4]
+
+
+HALF = np.full((2, 2), 0.5)
+BAD = {
+    "lengths": (([HALF], []), {}, InvalidMatchingError, "got 1 and 0"),
+    "no edges": (([], []), {}, InvalidGraphError, "at least one edge"),
+    "not square": (
+        ([HALF[:1]], [[0]]),
+        {},
+        InvalidGraphError,
+        r"graph 0 have shape \(1, 2\)",
+    ),
+    "scores": (
+        ([HALF, 7 * HALF], [[0, 1]] * 2),
+        {},
+        InvalidGraphError,
+        r"edge \(0, 0\) of graph 1 has 3.5. Give probabilities, not scores",
+    ),
+    "nan": (([HALF * np.nan], [[0, 1]]), {}, InvalidGraphError, "has nan"),
+    "no permutation": (
+        ([HALF, HALF], [[0, 1], [1, 1]]),
+        {},
+        InvalidMatchingError,
+        "matching of graph 1: .* exactly once",
+    ),
+    "bins": (([HALF], [[0, 1]]), {"n_bins": 0}, InvalidOptionError, "n_bins must be"),
+    "strategy": (
+        ([HALF], [[0, 1]]),
+        {"strategy": "even"},
+        InvalidOptionError,
+        "one of 'uniform', 'quantile'; got 'even'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    arguments, options, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        calibration(*arguments, **options)

@@ -1,0 +1,86 @@
+"""The demo's page, built from a tiny run and opened in a real browser."""
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("skimage", reason="the horse comes with scikit-image")
+pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
+
+from permatch.experiments import silhouette_demo
+from permatch.experiments.silhouette_sample_size import Config
+from permatch.pages.silhouette_demo import demo_page
+from tests.pages.browser import needs_browser, open_page
+
+TINY = Config(
+    n_train=(3, 6),
+    n_test=12,
+    n_repeats=1,
+    map_alphas=(1.0, 0.1),
+    margin_alphas=(0.1, 0.01),
+    n_points=7,
+    n_images=20,
+    n_contour=80,
+)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return silhouette_demo.run(TINY)
+
+
+@pytest.fixture(scope="module")
+def page(demo, tmp_path_factory):
+    path = tmp_path_factory.mktemp("demo") / "index.html"
+    demo_page(demo).write(path)
+    (path.parent / "demo.json").write_text(demo.to_json(), encoding="utf-8")
+    return path
+
+
+def test_learning_helps_and_the_numbers_fit_together(demo):
+    numbers = demo.numbers
+    assert numbers["loss_learnt"] < numbers["loss_unweighted"]
+    (row,) = (r for r in demo.rows if r["n"] == 6 and r["method"] == "map")
+    # Fitted again at the alpha chosen, from another start: the same up to its tolerance.
+    assert numbers["loss_learnt"] == pytest.approx(row["hamming_loss"], abs=0.03)
+    assert 0 <= numbers["calibration_error"] <= 1
+    assert numbers["example_right_after"] >= numbers["example_right_before"]
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    html = page.read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=[\"'](https?:)?//", html)
+    assert "<script" not in html
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "scheme"), [(1000, "light"), (360, "dark")])
+def test_the_page_in_a_browser(page, tmp_path, width, scheme):
+    numbers = json.loads((page.parent / "demo.json").read_text())["numbers"]
+    with open_page(page, tmp_path, width, scheme) as driver:
+        assert driver.get_log("browser") == []
+        assert driver.title == "Learning to match a horse"
+        pictures = driver.find_elements("css selector", "figure svg")
+        assert len(pictures) == 4
+        for picture in pictures:
+            assert picture.size["width"] > 200
+            assert picture.size["height"] > 60
+        for label in driver.find_elements("css selector", "figure .paper"):
+            assert len(label.get_attribute("aria-label")) > 30
+        for row, name in (("unweighted", "loss_unweighted"), ("learnt", "loss_learnt")):
+            cell = driver.find_element("id", f"{row}-wrong-points").text
+            assert cell == f"{100 * numbers[name]:.1f} %"
+        cell = driver.find_element("id", "learnt-right-points-in-the-pair-below").text
+        assert cell == str(numbers["example_right_after"])
+        body = driver.find_element("tag name", "body")
+        assert f"{numbers['calibration_error']:.4f}" in body.text
+        # Nothing sticks out sideways, on a phone either.
+        root = "document.documentElement"
+        wide = driver.execute_script(f"return {root}.scrollWidth - {root}.clientWidth")
+        assert wide <= 0
+        style = "getComputedStyle(document.body)"
+        paper = driver.execute_script(f"return {style}.backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
