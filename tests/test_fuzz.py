@@ -7,7 +7,7 @@ import permatch as pm
 from permatch.errors import PermatchError
 from tests.helpers import ENGINES_WITH_MARGINALS, MARGINAL_TOL
 
-# Enumeration is what the others are compared with; listing 9! matchings takes too long here.
+# Enumeration is what the others are compared with; 9! matchings would take too long.
 FUZZED = [
     case.engine for case in ENGINES_WITH_MARGINALS if case.engine.name != "enumeration"
 ]
