@@ -153,7 +153,11 @@ BAD_LABELS = {
         r"graph 1: .*integer array of 3 columns.*shape \(2,\)",
     ),
     "floats": ([[0.0, 1.0], [1, 2, 0]], errors.InvalidMatchingError, "dtype float64"),
-    "several": ([[[0, 1], [1, 0]], [1, 2, 0]], errors.InvalidMatchingError, "of graph 0:"),
+    "several": (
+        [[[0, 1], [1, 0]], [1, 2, 0]],
+        errors.InvalidMatchingError,
+        "got 2 for graph 0",
+    ),
     "too few": ([[0, 1]], errors.InvalidMatchingError, "2 graphs and 1 matchings"),
     "no sequence": (3, errors.InvalidMatchingError, "sequence, one per graph; got int"),
     "forbidden": (

@@ -168,9 +168,14 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
     checked = []
     for k, (graph, matching) in enumerate(zip(graphs, matchings, strict=True)):
         try:
-            (label,) = check_matchings(matching, graph.size)
-        except (InvalidMatchingError, ValueError) as err:
+            labels = check_matchings(matching, graph.size)
+        except InvalidMatchingError as err:
             raise InvalidMatchingError(f"matching of graph {k}: {err}") from err
+        if len(labels) != 1:
+            raise InvalidMatchingError(
+                f"one matching per graph is needed; got {len(labels)} for graph {k}."
+            )
+        label = labels[0]
         if graph.allowed is not None:
             is_used = graph.allowed[np.arange(graph.size), label]
             if not is_used.all():

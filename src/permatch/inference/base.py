@@ -194,7 +194,9 @@ def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -
     if not is_infeasible.any():
         return
     first = int(np.argmax(is_infeasible))
-    name = "this graph" if len(scores) == 1 else f"graph {members[first]}"
+    name = (
+        "this graph" if len(scores) == 1 and members[0] == 0 else f"graph {members[first]}"
+    )
     if is_infeasible.sum() > 1:
         name += f" (like {is_infeasible.sum() - 1} others)"
     raise no_perfect_matching(scores[first], name)
