@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import permatch as pm
 from permatch.cli.match import match
 from permatch.datasets import read_edge_table
-from permatch.estimators import MAPMatching, load_model
+from permatch.estimators import MAPMatching, load
 from permatch.metrics import calibration, hamming_loss
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -110,7 +110,7 @@ def test_fit_recovers_what_was_planted(call, tables, tmp_path):
 
     table = read_edge_table(tables[0])
     direct = MAPMatching(alpha=1e-4).fit(table.graphs, table.matchings)
-    model = load_model(path)
+    model = load(path)
     np.testing.assert_array_equal(model.coef_, direct.coef_)
     assert model.feature_names_ == list(PLANTED)
     assert model.verbose is False
@@ -119,7 +119,7 @@ def test_fit_recovers_what_was_planted(call, tables, tmp_path):
 
 
 def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, tmp_path):
-    model = load_model(model_file)
+    model = load(model_file)
     table = read_edge_table(tables[1]).arrange_features(list(PLANTED))
     matchings = model.predict(table.graphs)
     marginals = model.predict_marginals(table.graphs)
@@ -159,7 +159,7 @@ def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, t
 
 
 def test_bayes_decoding(call, tables, model_file):
-    model = load_model(model_file)
+    model = load(model_file)
     table = read_edge_table(tables[1]).arrange_features(list(PLANTED))
     matchings = model.predict(table.graphs, decode="bayes")
     rows = read_rows(call("predict", model_file, tables[1], "--decode", "bayes").stdout)
@@ -261,7 +261,7 @@ def test_alpha_chosen_on_a_validation_table(call, tables, tmp_path):
 def test_bounds(call, tables, tmp_path, flag, sign):
     path = tmp_path / "m.json"
     assert call("fit", tables[0], "-m", path, flag).exit_code == OK
-    coef = load_model(path).coef_
+    coef = load(path).coef_
     assert (sign * coef >= 0).all()
     assert (coef != 0).any()
 
@@ -287,7 +287,7 @@ def test_unfinished_fits_say_so_and_are_kept(call, tables, tmp_path):
     assert result.stderr.startswith("warning: ")
     assert result.stderr.count("\n") == 1
     assert "not converged" in result.stdout
-    assert load_model(path).is_converged_ is False
+    assert load(path).is_converged_ is False
 
 
 def test_columns_by_name_and_a_choice_of_features(call, tables, tmp_path):
@@ -298,7 +298,7 @@ def test_columns_by_name_and_a_choice_of_features(call, tables, tmp_path):
     names += ["--label-column", "same", "--features", "overlap,distance"]
     model = tmp_path / "m.json"
     assert call("fit", path, "-m", model, *names).exit_code == OK
-    assert load_model(model).feature_names_ == ["overlap", "distance"]
+    assert load(model).feature_names_ == ["overlap", "distance"]
     result = call("predict", model, path, *names)
     assert result.stdout.startswith("day,from,to,probability\n")
     result = call("predict", model, path, *names[:-2])
@@ -563,7 +563,7 @@ def test_ctrl_c_saves_the_best_model_so_far(
     assert "interrupted after" in result.stderr
     assert str(path) in result.stderr
     assert files_in(tmp_path) == ["m.json"]
-    model = load_model(path)
+    model = load(path)
     assert model.is_converged_ is False
     assert model.feature_names_ == list(PLANTED)
     coef = dict(zip(PLANTED, model.coef_, strict=True))
@@ -591,7 +591,7 @@ def test_ctrl_c_during_cross_validation(call, tables, tmp_path, interrupt_after)
     result = call("fit", tables[0], "-m", path, "--cv", "--folds", 2)
     assert result.exit_code == INTERRUPTED
     assert "alphas; the best model so far is in" in result.stderr
-    assert load_model(path).is_converged_ is False
+    assert load(path).is_converged_ is False
 
 
 def test_ctrl_c_while_predicting_leaves_the_old_file(

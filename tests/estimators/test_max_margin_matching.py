@@ -17,7 +17,7 @@ from permatch.errors import (
     NoGraphsError,
     NotFittedError,
 )
-from permatch.estimators import MaxMarginMatching, load_model
+from permatch.estimators import MaxMarginMatching, load
 from permatch.graphs import BipartiteGraph
 from permatch.metrics import calibration
 from permatch.objectives import MatchingHinge, stack_graphs
@@ -278,7 +278,7 @@ def test_save_and_load(rng, tmp_path):
     graphs, matchings = noisy_pairs(rng, 8)
     model = MaxMarginMatching(0.05).fit(graphs, matchings, feature_names=list("abcd"))
     model.save(tmp_path / "model.json")
-    copy = load_model(tmp_path / "model.json")
+    copy = load(tmp_path / "model.json")
     assert isinstance(copy, MaxMarginMatching)
     assert copy.coef_.tolist() == model.coef_.tolist()
     assert copy.get_params() == model.get_params()

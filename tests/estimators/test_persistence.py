@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 import permatch as pm
 from permatch.errors import ModelFileError
-from permatch.estimators import MAPMatching, MAPMatchingCV, load_model, save_model
+from permatch.estimators import MAPMatching, MAPMatchingCV, load, save_model
 from permatch.estimators.persistence import SCHEMA, _decode, _encode
 from tests.estimators import planted
 
@@ -48,7 +48,7 @@ def same_attributes(a, b):
 
 
 def test_everything_survives(model, path, data):
-    again = load_model(path)
+    again = load(path)
     assert isinstance(again, MAPMatching)
     same_attributes(model, again)
     assert again.coef_.tobytes() == model.coef_.tobytes()
@@ -84,7 +84,7 @@ ENGINES = [
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 def test_engines_survive_with_their_options(engine, data, tmp_path):
     MAPMatching(engine=engine).fit(*data).save(tmp_path / "model.json")
-    assert load_model(tmp_path / "model.json").engine == engine
+    assert load(tmp_path / "model.json").engine == engine
 
 
 BOUNDS = [
@@ -100,13 +100,13 @@ BOUNDS = [
 def test_bounds_survive_infinite_ones_included(bounds, data, tmp_path):
     model = MAPMatching(bounds=bounds).fit(*data)
     model.save(tmp_path / "model.json")
-    same_attributes(model, load_model(tmp_path / "model.json"))
+    same_attributes(model, load(tmp_path / "model.json"))
 
 
 def test_parameters_that_are_not_numbers_survive(model, tmp_path):
     model.set_params(alpha=np.nan, tol=np.float32(0.1), max_iter=np.int64(7))
     model.save(tmp_path / "model.json")
-    again = load_model(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
     assert np.isnan(again.alpha)
     assert (again.tol, again.max_iter) == (float(np.float32(0.1)), 7)
 
@@ -115,7 +115,7 @@ def test_parameters_that_are_not_numbers_survive(model, tmp_path):
 def test_the_path_of_a_cross_validation_survives(data, tmp_path):
     model = MAPMatchingCV(np.geomspace(1e-3, 1, 4), cv=3, random_state=0).fit(*data)
     model.save(tmp_path / "model.json")
-    again = load_model(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
     assert isinstance(again, MAPMatchingCV)
     same_attributes(model, again)
 
@@ -124,7 +124,7 @@ def test_the_path_of_a_cross_validation_survives(data, tmp_path):
 def test_a_splitter_is_not_kept_and_that_is_said(data, tmp_path):
     MAPMatchingCV([1e-2, 1.0], cv=KFold(3)).fit(*data).save(tmp_path / "model.json")
     with pytest.warns(UserWarning, match=r"cv=KFold\(n_splits=3.*default again"):
-        assert load_model(tmp_path / "model.json").cv == 5
+        assert load(tmp_path / "model.json").cv == 5
 
 
 # ---- the file --------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_saving_replaces_in_one_step(model, path, monkeypatch):
     assert [p.name for p in path.parent.iterdir()] == ["model.json"]
     monkeypatch.undo()
     model.set_params(alpha=0.7).save(str(path))
-    assert load_model(str(path)).alpha == 0.7
+    assert load(str(path)).alpha == 0.7
 
 
 def test_saving_where_nothing_can_be_saved(model, tmp_path):
@@ -188,7 +188,7 @@ def test_classes_of_others_cannot_be_saved(data, tmp_path):
 
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError):
-        load_model("no-such-model.json")
+        load("no-such-model.json")
 
 
 def test_every_truncation_is_refused(path):
@@ -197,12 +197,12 @@ def test_every_truncation_is_refused(path):
     for length in {*range(0, 300, 7), *range(300, len(data) - 2, 97), len(data) - 2}:
         target.write_bytes(data[:length])
         with pytest.raises(ModelFileError, match="cut.json is .*"):
-            load_model(target)
+            load(target)
     target.write_bytes(data[: len(data) // 2])
     with pytest.raises(
         ModelFileError, match="cut short or damaged.*Copy it again, or save"
     ):
-        load_model(target)
+        load(target)
 
 
 FOREIGN = {
@@ -223,7 +223,7 @@ def test_foreign_files(name, tmp_path):
     path = tmp_path / "model.json"
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match=message):
-        load_model(path)
+        load(path)
 
 
 CHANGES = {
@@ -283,7 +283,7 @@ def test_changed_files(name, path):
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, **changes}))
     with pytest.raises(ModelFileError, match=message):
-        load_model(path)
+        load(path)
 
 
 def test_nan_among_the_coefficients(path):
@@ -292,7 +292,7 @@ def test_nan_among_the_coefficients(path):
     document["coef"][0] = float("nan")
     path.write_text(json.dumps(document))
     with pytest.raises(ModelFileError, match="NaN is no JSON"):
-        load_model(path)
+        load(path)
 
 
 def test_an_older_file_may_lack_parameters(path):
@@ -302,4 +302,4 @@ def test_an_older_file_may_lack_parameters(path):
     path.write_text(json.dumps(document))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load_model(path).get_params() == {**MAPMatching(3.0).get_params()}
+        assert load(path).get_params() == {**MAPMatching(3.0).get_params()}

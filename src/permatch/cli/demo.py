@@ -17,6 +17,7 @@ from rich.text import Text
 from permatch._files import whole_file
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
+from permatch.cli.options import check_jobs
 from permatch.cli.terminal import one_line_errors, percent, printing
 
 ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
@@ -32,7 +33,10 @@ def demo(
         ),
     ] = Path("permatch-demo"),
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Threads; -1 means all processors.")
+        int,
+        typer.Option(
+            "--jobs", "-j", help="Threads; -1 means all processors.", callback=check_jobs
+        ),
     ] = -1,
 ) -> None:
     """See what a distribution over matchings is good for, and what learning adds.

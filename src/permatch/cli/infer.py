@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from permatch.cli.options import check_engine, check_jobs
 from permatch.cli.score_file import ScoreFile, read_scores
 from permatch.cli.terminal import (
     join_edges,
@@ -34,25 +35,6 @@ MAX_GRID = 12
 N_BEST_EDGES = 3
 #: Distinct samples printed; the JSON has them all.
 MAX_DISTINCT = 10
-#: More threads than any machine has processors are a slip of the finger.
-MAX_JOBS = 4096
-
-
-def _check_engine(name: str) -> str:
-    """Refuse unknown engines as wrong usage, listing the known ones."""
-    from permatch.inference import ENGINES
-
-    if name not in ENGINES:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(ENGINES)}.")
-    return name
-
-
-def _check_jobs(jobs: int) -> int:
-    if jobs == 0:
-        raise typer.BadParameter("0 threads cannot work; -1 means all processors.")
-    if jobs > MAX_JOBS:
-        raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
-    return jobs
 
 
 def _check_given(edges: list[str] | None) -> list[str]:
@@ -80,7 +62,7 @@ def infer(
             "-e",
             metavar="NAME",
             help="Algorithm; `permatch engines` lists them.",
-            callback=_check_engine,
+            callback=check_engine,
         ),
     ] = "auto",
     k: Annotated[
@@ -96,7 +78,7 @@ def infer(
             "--jobs",
             "-j",
             help="Threads, -1 for all processors; the answer is the same.",
-            callback=_check_jobs,
+            callback=check_jobs,
         ),
     ] = 1,
     given: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.infer import _check_engine, _check_jobs
+from permatch.cli.options import check_engine, check_jobs
 
 
 class Estimator(StrEnum):
@@ -73,7 +73,7 @@ Engine = Annotated[
         "-e",
         metavar="NAME",
         help="Algorithm; `permatch engines` lists them.",
-        callback=_check_engine,
+        callback=check_engine,
     ),
 ]
 ModelEngine = Annotated[
@@ -83,7 +83,7 @@ ModelEngine = Annotated[
         "-e",
         metavar="NAME",
         help="Algorithm, instead of the one the model was fitted with.",
-        callback=lambda name: None if name is None else _check_engine(name),
+        callback=lambda name: None if name is None else check_engine(name),
     ),
 ]
 Jobs = Annotated[
@@ -92,7 +92,7 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         help="Threads, -1 for all processors; the answer is the same.",
-        callback=_check_jobs,
+        callback=check_jobs,
     ),
 ]
 GraphColumn = Annotated[

@@ -58,9 +58,9 @@ def load_for(
     path: Path, edges: str, columns: dict[str, Any], engine: str | None, jobs: int
 ) -> "tuple[BaseMatcher, EdgeTable]":
     """Read a model and the table it is to be used on, features matched by name."""
-    from permatch.estimators import load_model
+    from permatch.estimators import load
 
-    model = load_model(path)
+    model = load(path)
     model.n_jobs = jobs
     if engine is not None:
         model.engine = engine

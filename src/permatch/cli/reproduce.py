@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.infer import _check_jobs
+from permatch.cli.options import check_jobs
 from permatch.cli.terminal import Command, Group, one_line_errors, plural, printing
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def silhouettes(
             "--jobs",
             "-j",
             help="Threads, -1 for all processors; the losses are the same.",
-            callback=_check_jobs,
+            callback=check_jobs,
         ),
     ] = -1,
     repeats: Annotated[

@@ -4,11 +4,10 @@ from permatch.estimators.base import BaseMatcher
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.max_margin_matching import MaxMarginMatching
-from permatch.estimators.persistence import load_model, save_model
+from permatch.estimators.persistence import load, save_model
 from permatch.estimators.scaling import feature_scale
 
 #: The short name it has in `permatch` itself.
-load = load_model
 
 __all__ = [
     "BaseMatcher",
@@ -17,6 +16,5 @@ __all__ = [
     "MaxMarginMatching",
     "feature_scale",
     "load",
-    "load_model",
     "save_model",
 ]

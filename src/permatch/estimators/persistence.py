@@ -87,7 +87,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         file.write(text)
 
 
-def load_model(path: str | PathLike[str]) -> Any:
+def load(path: str | PathLike[str]) -> Any:
     """Read a fitted model from a file written by its `save` method.
 
     Parameters
@@ -109,7 +109,7 @@ def load_model(path: str | PathLike[str]) -> Any:
 
     Examples
     --------
-    >>> load_model("no-such-file.json")
+    >>> load("no-such-file.json")
     Traceback (most recent call last):
         ...
     FileNotFoundError: ...

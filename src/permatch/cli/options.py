@@ -1,0 +1,24 @@
+"""Checks of options that several commands take."""
+
+import typer
+
+#: More threads than any machine has processors are a slip of the finger.
+MAX_JOBS = 4096
+
+
+def check_engine(name: str) -> str:
+    """Refuse unknown engines as wrong usage, listing the known ones."""
+    from permatch.inference import ENGINES
+
+    if name not in ENGINES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(ENGINES)}.")
+    return name
+
+
+def check_jobs(jobs: int) -> int:
+    """Refuse numbers of threads that cannot work."""
+    if jobs == 0:
+        raise typer.BadParameter("0 threads cannot work; -1 means all processors.")
+    if jobs > MAX_JOBS:
+        raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
+    return jobs
