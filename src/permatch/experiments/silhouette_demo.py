@@ -19,8 +19,8 @@ from permatch.metrics import Calibration, calibration, hamming_loss
 CONFIG = sample_size.Config(
     n_train=(5, 20, 60),
     n_repeats=1,
-    map_alphas=(0.3, 0.03, 0.003),
-    margin_alphas=(0.03, 0.003, 0.0003),
+    map_alphas=(3.0, 0.3, 0.03),
+    margin_alphas=(30.0, 1.0, 0.03),
 )
 
 
