@@ -184,3 +184,40 @@ def test_good_labels_become_integer_arrays():
 def test_all_are_value_errors():
     kinds = {kind for _, kind, _ in (*BAD_GRAPHS.values(), *BAD_LABELS.values())}
     assert all(issubclass(kind, ValueError) for kind in kinds)
+
+
+def test_what_a_forbidden_edge_has_does_not_matter():
+    features = np.ones((2, 2, 1))
+    features[0, 1] = np.nan
+    allowed = np.array([[True, False], [False, True]])
+    graph = BipartiteGraph(features, allowed)
+    assert np.isfinite(graph.features).all()
+    assert graph.scores(np.ones(1))[0, 1] == -np.inf
+
+
+def test_a_graph_does_not_change_with_the_array_it_was_made_of():
+    features = np.ones((2, 2, 1))
+    graph = BipartiteGraph(features)
+    features[:] = np.nan
+    assert (graph.features == 1.0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        graph.features[0, 0, 0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("left", "kind"),
+    [
+        ([["a"], ["b"]], errors.FeatureTypeError),
+        ([[1.0], [2.0, 3.0]], errors.FeatureShapeError),
+        ([[1j], [2j]], errors.FeatureTypeError),
+        ([1.0, 2.0], errors.FeatureShapeError),
+    ],
+)
+def test_bad_nodes(left, kind):
+    with pytest.raises(kind, match="left"):
+        BipartiteGraph.from_nodes(left, [[1.0], [2.0]])
+
+
+def test_edges_without_features():
+    with pytest.raises(errors.FeatureShapeError, match="at least one feature"):
+        check_graphs([np.zeros((2, 2, 0))])

@@ -237,6 +237,38 @@ def check_count(value: Any, name: str, lowest: int) -> int:
     return count
 
 
+def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:
+    """Return one weight per graph; they sum to one."""
+    if sample_weight is None:
+        return np.full(n_graphs, 1.0 / n_graphs)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as err:
+        raise InvalidOptionError(
+            f"sample_weight must hold a number for every graph; {err}."
+        ) from err
+    if weights.shape != (n_graphs,):
+        raise InvalidOptionError(
+            f"sample_weight must hold one number per graph, shape ({n_graphs},); got shape "
+            f"{weights.shape}."
+        )
+    is_bad = ~(np.isfinite(weights) & (weights >= 0.0))
+    if is_bad.any():
+        worst = int(np.argmax(is_bad))
+        raise InvalidOptionError(
+            f"sample_weight must be finite and at least 0; graph {worst} has "
+            f"{weights[worst]}."
+        )
+    largest = weights.max()
+    if largest == 0.0:
+        raise InvalidOptionError(
+            "sample_weight must be above 0 for at least one graph; all are 0. Drop it to "
+            "weigh all graphs alike."
+        )
+    weights = weights / largest  # first, so that the sum cannot overflow
+    return weights / weights.sum()
+
+
 def check_jobs(n_jobs: Any) -> int:
     """Return the number of threads meant by `n_jobs`, by scikit-learn's convention."""
     if n_jobs is None:

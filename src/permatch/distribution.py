@@ -204,10 +204,10 @@ class MatchingDistribution:
     def bayes_matching(self) -> IntArray:
         """Return the matching that minimises the expected Hamming loss, (m,).
 
-        It maximises the sum of its edges' marginals, hence the expected number of correct
-        edges; it need not be the likeliest matching.
+        Among the matchings of the graph it maximises the sum of its edges' marginals, hence
+        the expected number of correct edges; it need not be the likeliest one.
         """
-        return bayes_matching(self.marginals)
+        return bayes_matching(self.marginals, self._possible)
 
     def k_best(self, k: int) -> KBest:
         """Return the `k` likeliest matchings, best first.

@@ -46,16 +46,22 @@ class BipartiteGraph:
     allowed: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _check_features(self.features, "features"))
+        features = _as_features(self.features, "features")
         if self.allowed is not None:
-            allowed = np.asarray(self.allowed)
-            if allowed.dtype != np.bool_ or allowed.shape != self.features.shape[:2]:
+            allowed = np.array(self.allowed)
+            if allowed.dtype != np.bool_ or allowed.shape != features.shape[:2]:
                 raise FeatureShapeError(
                     "allowed must be a boolean array with one entry per edge, shape "
-                    f"{self.features.shape[:2]}; got dtype {allowed.dtype} and shape "
+                    f"{features.shape[:2]}; got dtype {allowed.dtype} and shape "
                     f"{allowed.shape}."
                 )
+            allowed.flags.writeable = False
+            if not allowed.all():  # whatever a forbidden edge has, it does not matter
+                features = np.where(allowed[:, :, None], features, 0.0)
             object.__setattr__(self, "allowed", allowed)
+        _check_finite(features, "features")
+        features.flags.writeable = False
+        object.__setattr__(self, "features", features)
 
     @property
     def size(self) -> int:
@@ -100,7 +106,10 @@ class BipartiteGraph:
         array([[1., 9.],
                [0., 4.]])
         """
-        ends = [np.asarray(side, dtype=np.float64) for side in (left, right)]
+        ends = [
+            _as_reals(side, name, "(m, k)").astype(np.float64)
+            for side, name in ((left, "left"), (right, "right"))
+        ]
         if any(side.ndim != 2 for side in ends) or ends[0].shape != ends[1].shape:
             raise FeatureShapeError(
                 "left and right must be node features of the same shape (m, k); got "
@@ -134,9 +143,7 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
             f"{type(graphs).__name__}."
         )
     checked = [
-        graph
-        if isinstance(graph, BipartiteGraph)
-        else BipartiteGraph(_check_features(graph, f"graph {k}"))
+        graph if isinstance(graph, BipartiteGraph) else _named(graph, f"graph {k}")
         for k, graph in enumerate(graphs)
     ]
     if not checked:
@@ -189,24 +196,47 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
     return checked
 
 
-def _check_features(features: Any, name: str) -> FloatArray:
-    try:
-        array = np.asarray(features)
-    except ValueError as err:
-        raise FeatureShapeError(
-            f"{name} must have shape (m, m, d); got rows of different lengths."
-        ) from err
-    if array.dtype.kind not in "fiub":
-        raise FeatureTypeError(
-            f"{name} must hold real numbers, got dtype {array.dtype}. Convert it with "
-            "np.asarray(features, dtype=float)."
-        )
+def _named(features: Any, name: str) -> BipartiteGraph:
+    """Return a graph, any error naming it."""
+    array = _as_features(features, name)
+    _check_finite(array, name)
+    return BipartiteGraph(array)
+
+
+def _as_features(features: Any, name: str) -> FloatArray:
+    """Return edge features as float64, whatever is in them; a copy unless read-only."""
+    array = _as_reals(features, name, "(m, m, d)")
     if array.ndim != 3 or array.shape[0] != array.shape[1]:
         raise FeatureShapeError(
             f"{name} must have shape (m, m, d), a vector for every pair of nodes; got "
             f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
         )
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    if array.shape[2] == 0:
+        raise FeatureShapeError(
+            f"{name} must have at least one feature per edge; got shape {array.shape}."
+        )
+    is_settled = array.dtype == np.float64 and array.flags.c_contiguous
+    if is_settled and not array.flags.writeable:  # nobody will change it
+        return array
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError as err:
+        raise FeatureShapeError(
+            f"{name} must have shape {shape}; got rows of different lengths."
+        ) from err
+    if array.dtype.kind not in "fiub":
+        raise FeatureTypeError(
+            f"{name} must hold real numbers, got dtype {array.dtype}. "
+            "Convert it with np.asarray(features, dtype=float)."
+        )
+    return array
+
+
+def _check_finite(array: FloatArray, name: str) -> None:
     is_bad = ~np.isfinite(array)
     if is_bad.any():
         row, col, feature = (int(k) for k in np.argwhere(is_bad)[0])
@@ -215,4 +245,3 @@ def _check_features(features: Any, name: str) -> FloatArray:
             f"feature {feature}. Fill it in, or forbid the edge with "
             "BipartiteGraph(features, allowed)."
         )
-    return array

@@ -268,3 +268,13 @@ def test_features_without_spread_have_scale_one():
     ]
     np.testing.assert_array_equal(feature_scale(graphs), [1.0, 1.0])
     np.testing.assert_array_equal(feature_scale(graphs[1:]), [1.0, 1.0])
+
+
+def test_bayes_decoding_keeps_to_the_allowed_edges():
+    allowed = np.eye(5, dtype=bool)
+    allowed[0, :] = allowed[:, 0] = True
+    allowed[0, 0] = False
+    graph = BipartiteGraph(np.ones((5, 5, 1)), allowed)
+    model = MAPMatching().fit([graph], [pm.best_matching(graph.scores(np.zeros(1)))])
+    (matching,) = model.predict([graph], decode="bayes")
+    assert allowed[range(5), matching].all()

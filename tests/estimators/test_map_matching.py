@@ -404,3 +404,13 @@ def test_feature_names_are_kept_or_refused():
             MAPMatching().fit(*GOOD, feature_names=bad)
     with pytest.raises(errors.InvalidOptionError, match="must be strings"):
         MAPMatching().fit(*GOOD, feature_names=[1, 2, 3])
+
+
+def test_numbers_beyond_float64_are_said_to_be():
+    rng = np.random.default_rng(0)
+    graphs = [rng.normal(size=(3, 3, 2)) for _ in range(3)]
+    labels = [[0, 1, 2]] * 3
+    with pytest.raises(errors.PrecisionError, match="too little for float64"):
+        MAPMatching().fit([1e-310 * graph for graph in graphs], labels)
+    with pytest.raises(errors.PrecisionError, match="beyond float64"):
+        MAPMatching(scale_features=False).fit([1e200 * graph for graph in graphs], labels)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from permatch.errors import InvalidMatchingError
+from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.metrics import hamming_loss
 
 
@@ -49,3 +49,9 @@ def test_lists_must_be_equally_long_and_not_empty(pair):
 def test_predictions_must_be_matchings(wrong):
     with pytest.raises(InvalidMatchingError):
         hamming_loss([[0, 1]], [wrong])
+
+
+@pytest.mark.parametrize("weights", [[np.nan, 1], [2, -1], [0, 0], [1], "ab"])
+def test_bad_weights(weights):
+    with pytest.raises(InvalidOptionError, match="sample_weight must"):
+        hamming_loss([[0, 1], [1, 0]], [[0, 1], [0, 1]], sample_weight=weights)

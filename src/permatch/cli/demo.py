@@ -17,7 +17,7 @@ from rich.text import Text
 from permatch._files import whole_file
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
-from permatch.cli.options import check_jobs
+from permatch.cli.options import check_jobs, make_folder
 from permatch.cli.terminal import one_line_errors, percent, printing
 
 ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
@@ -46,12 +46,14 @@ def demo(
     with a page of pictures at the end.  Every number is computed as you watch.
     """
     with one_line_errors(debug=False):
+        missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
+        if not missing:
+            make_folder(out)
         odds = PAIR_PROBABILITIES / (1.0 - PAIR_PROBABILITIES)
         scores = np.log(odds)
         _warm_up(scores)
         with printing() as console:
             _linkage(console, scores)
-        missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
         with printing() as console:
             if missing:
                 _heading(console, "2. Which point is which? Learning to match a horse")
@@ -146,9 +148,9 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
             on_progress=on_progress and (lambda share: on_progress(int(1000 * share))),
         )
     page = out / "index.html"
-    demo_page(found).write(page)
     with whole_file(out / "demo.json") as file:
         file.write(found.to_json())
+    demo_page(found).write(page)
 
     numbers = found.numbers
     table = _table("wrong points on test pairs", "unweighted", "MAP", "max-margin")
@@ -161,8 +163,9 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
         console,
         f"[bold green]From {100 * numbers['loss_unweighted']:.0f} % wrong to "
         f"{100 * numbers['loss_learnt']:.0f} %[/bold green] on {numbers['n_test']} test "
-        f"pairs, in {numbers['seconds']:.0f} seconds. The probabilities mean what they "
-        f"say: their expected calibration error is {numbers['calibration_error']:.4f}.",
+        f"pairs, in {numbers['seconds']:.0f} seconds. The expected calibration error "
+        f"of the edge probabilities is {numbers['calibration_error']:.4f}; the page shows "
+        "the curve.",
     )
     _say(console, "Pictures and curves are on the page")
     _show(console, _single(str(page)))

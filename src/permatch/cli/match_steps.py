@@ -87,7 +87,10 @@ def decode_matchings(
     from permatch.decoding import bayes_matching
 
     if decode == "bayes" and chances is not None:
-        return [bayes_matching(marginals) for marginals in chances]
+        return [
+            bayes_matching(marginals, graph.allowed)
+            for marginals, graph in zip(chances, table.graphs, strict=True)
+        ]
     return model.predict(table.graphs)
 
 

@@ -1,5 +1,7 @@
 """Checks of options that several commands take."""
 
+from pathlib import Path
+
 import typer
 
 #: More threads than any machine has processors are a slip of the finger.
@@ -22,3 +24,14 @@ def check_jobs(jobs: int) -> int:
     if jobs > MAX_JOBS:
         raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
     return jobs
+
+
+def make_folder(folder: Path) -> Path:
+    """Make sure, before anything is computed, that the results have a place to go."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".permatch").touch()
+        (folder / ".permatch").unlink()
+    except OSError as err:
+        raise typer.BadParameter(f"cannot write to {folder}: {err.strerror}.") from err
+    return folder

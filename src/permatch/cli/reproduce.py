@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.options import check_jobs
+from permatch.cli.options import check_jobs, make_folder
 from permatch.cli.terminal import Command, Group, one_line_errors, plural, printing
 
 if TYPE_CHECKING:
@@ -32,17 +32,6 @@ _HEADINGS = {
     "max_margin": "max-margin",
     "map - max_margin": "difference",
 }
-
-
-def _make_folder(folder: Path) -> Path:
-    """Make sure, before anything is computed, that the results have a place to go."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".permatch").touch()
-        (folder / ".permatch").unlink()
-    except OSError as err:
-        raise typer.BadParameter(f"cannot write to {folder}: {err.strerror}.") from err
-    return folder
 
 
 @app.callback()
@@ -117,7 +106,7 @@ def silhouettes(
             config = replace(config, n_repeats=repeats)
         if image is not None:
             config = replace(config, image=str(image))
-        folder = _make_folder(out)
+        folder = make_folder(out)
         stem = folder / ("silhouettes-quick" if quick else "silhouettes")
         kept = stem.with_suffix(".jsonl")
         rows: list[dict[str, Any]] = []

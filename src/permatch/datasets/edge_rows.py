@@ -191,6 +191,7 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
         features = columns.features
     else:
         features = columns.features[edges.order]
+    features.flags.writeable = False  # so that the graphs may share it
     graphs = []
     for g, size in enumerate(edges.sizes.tolist()):
         part = slice(edges.starts[g], edges.starts[g + 1])

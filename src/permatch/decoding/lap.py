@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_scores, no_perfect_matching
 
 
@@ -55,17 +55,19 @@ def best_matching(scores: ArrayLike) -> IntArray:
     return matching.astype(np.intp, copy=False)
 
 
-def bayes_matching(marginals: ArrayLike) -> IntArray:
+def bayes_matching(marginals: ArrayLike, allowed: BoolArray | None = None) -> IntArray:
     """Return the matching with the fewest expected errors.
 
     The expected Hamming loss of a matching is ``m - sum(marginals[i, matching[i]])``, so
-    the best choice is the assignment that collects the most probability.  It may use an
-    edge of probability zero, and need not be the most probable matching.
+    the best choice is the assignment that collects the most probability.  It need not be
+    the most probable matching; without `allowed` it may use an edge of probability zero.
 
     Parameters
     ----------
     marginals : ndarray of shape (m, m)
         Probability of each edge; rows and columns sum to one.
+    allowed : ndarray of shape (m, m), optional
+        False where an edge must not be used.
 
     Returns
     -------
@@ -82,4 +84,6 @@ def bayes_matching(marginals: ArrayLike) -> IntArray:
     >>> bayes_matching(np.array([[0.4, 0.6], [0.6, 0.4]]))
     array([1, 0])
     """
-    return best_matching(marginals)
+    if allowed is None:
+        return best_matching(marginals)
+    return best_matching(np.where(allowed, marginals, -np.inf))

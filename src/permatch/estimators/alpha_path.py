@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch._validation import check_weights
 from permatch.errors import InvalidOptionError
-from permatch.estimators.base import DataSet, check_weights
+from permatch.estimators.base import DataSet
 from permatch.estimators.map_matching import MAPMatching
 from permatch.metrics import hamming_loss
 from permatch.optimizers import Optimum

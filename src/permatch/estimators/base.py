@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import check_rng, no_perfect_matching
+from permatch._validation import check_rng, check_weights, no_perfect_matching
 from permatch.decoding import bayes_matching, best_matching
 from permatch.distribution import MatchingDistribution
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, NotFittedError
@@ -77,7 +77,11 @@ class BaseMatcher(BaseEstimator):
                 f"decode must be one of {', '.join(map(repr, _DECODERS))}; got {decode!r}."
             )
         if decode == "bayes":
-            return [bayes_matching(table) for table in self.predict_marginals(graphs)]
+            tables = self.predict_marginals(graphs)
+            return [
+                bayes_matching(table, graph.allowed)
+                for table, graph in zip(tables, check_graphs(graphs), strict=True)
+            ]
         return [_mode(scores, k) for k, scores in enumerate(self._scores(graphs))]
 
     def predict_marginals(self, graphs: Any) -> list[FloatArray]:
@@ -234,43 +238,16 @@ def check_data_set(
     return checked, labels, check_weights(sample_weight, len(checked))
 
 
-def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:
-    """Return one weight per graph; they sum to one."""
-    if sample_weight is None:
-        return np.full(n_graphs, 1.0 / n_graphs)
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise InvalidOptionError(
-            f"sample_weight must hold a number for every graph; {err}."
-        ) from err
-    if weights.shape != (n_graphs,):
-        raise InvalidOptionError(
-            f"sample_weight must hold one number per graph, shape ({n_graphs},); got shape "
-            f"{weights.shape}."
-        )
-    is_bad = ~(np.isfinite(weights) & (weights >= 0.0))
-    if is_bad.any():
-        worst = int(np.argmax(is_bad))
-        raise InvalidOptionError(
-            f"sample_weight must be finite and at least 0; graph {worst} has "
-            f"{weights[worst]}."
-        )
-    largest = weights.max()
-    if largest == 0.0:
-        raise InvalidOptionError(
-            "sample_weight must be above 0 for at least one graph; all are 0. Drop it to "
-            "weigh all graphs alike."
-        )
-    weights = weights / largest  # first, so that the sum cannot overflow
-    return weights / weights.sum()
-
-
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
     """Return one distinct name per feature, or None if there are none."""
     if names is None:
         return None
-    found = [names] if isinstance(names, str) else list(names)
+    try:
+        found = [names] if isinstance(names, str) else list(names)
+    except TypeError as err:
+        raise InvalidOptionError(
+            f"feature_names must be a sequence of strings; got {names!r}."
+        ) from err
     if not all(isinstance(name, str) for name in found):
         raise InvalidOptionError(f"feature_names must be strings; got {found!r}.")
     if len(found) != n_features or len(set(found)) != n_features:
@@ -284,7 +261,10 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
 def check_number(value: Any, name: str, *, is_zero_allowed: bool = True) -> float:
     """Return a finite number of at least, or above, 0."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
-    number = float(value) if is_number and not isinstance(value, bool) else np.nan
+    try:
+        number = float(value) if is_number and not isinstance(value, bool) else np.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = np.inf
     if not (0.0 <= number < np.inf) or (number == 0.0 and not is_zero_allowed):
         bound = "of at least 0" if is_zero_allowed else "above 0"
         raise InvalidOptionError(f"{name} must be a finite number {bound}; got {value!r}.")

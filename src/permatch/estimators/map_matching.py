@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, check_jobs
-from permatch.errors import InvalidOptionError
+from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.estimators.base import (
     BaseMatcher,
     check_data_set,
@@ -202,7 +202,15 @@ class MAPMatching(BaseMatcher):
                 max_iter=max_iter,
                 on_iteration=None if show is None else _Percent(tol, show),
             )
-        self.coef_ = optimum.coef / scale
+        with np.errstate(over="ignore"):  # caught at once
+            coef = optimum.coef / scale
+        if not np.isfinite(coef).all():
+            worst = int(np.argmin(np.isfinite(coef)))
+            raise PrecisionError(
+                f"coefficients must be finite; feature {worst} varies by only "
+                f"{scale[worst]:.2g}, too little for float64. Give it in a smaller unit."
+            )
+        self.coef_ = coef
         if bounds is not None:  # undoing the scale may round past a bound
             self.coef_ = np.clip(self.coef_, *bounds)
         self.scale_ = scale

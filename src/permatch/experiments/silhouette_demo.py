@@ -13,6 +13,7 @@ from permatch.decoding import best_matching
 from permatch.distribution import MatchingDistribution
 from permatch.experiments import silhouette_sample_size as sample_size
 from permatch.experiments.rows import Row
+from permatch.inference import infer
 from permatch.metrics import Calibration, calibration, hamming_loss
 
 #: Three sizes, one draw and a coarse grid: a minute or so on two cores.
@@ -108,25 +109,16 @@ def run(
     Demo
         Numbers, rows, reliability curve and one example.
     """
-    from permatch.estimators import MAPMatching
-
     start = time.perf_counter()
     rows = list(sample_size.run(config, on_progress=on_progress, n_jobs=n_jobs))
     draw = sample_size.draw(config, repeat=0)
     n_train = max(config.n_train)
-    (chosen,) = (
-        row
-        for row in rows
-        if (row["repeat"], row["n"], row["method"]) == (0, n_train, "map")
-    )
-    (unweighted,) = (
-        row for row in rows if (row["repeat"], row["method"]) == (0, "unweighted")
-    )
-    model = MAPMatching(alpha=chosen["alpha"], tol=config.map_tol, n_jobs=n_jobs)
-    model.fit(*draw.train(n_train))
+    found = {(row["n"], row["method"]): row for row in rows if row["repeat"] == 0}
+    chosen, unweighted = found[n_train, "map"], found[0, "unweighted"]
     test = draw.test
-    marginals = model.predict_marginals(test.graphs)
-    after = model.predict(test.graphs)
+    scores = np.stack([graph.scores(np.array(chosen["coef"])) for graph in test.graphs])
+    marginals = list(infer(scores, n_jobs=n_jobs).marginals)
+    after = [best_matching(table) for table in scores]
     curve = calibration(marginals, test.matchings)
     example = _example(draw, after, marginals)
     numbers = {
@@ -135,7 +127,7 @@ def run(
         "size": config.n_points,
         "n_features": test.graphs[0].n_features,
         "alpha": chosen["alpha"],
-        "evaluations": int(model.history_[-1]["evaluations"]),
+        "evaluations": chosen["n_evaluations"],
         "loss_unweighted": unweighted["hamming_loss"],
         "loss_learnt": hamming_loss(test.matchings, after),
         "calibration_error": curve.expected_calibration_error,

@@ -39,7 +39,7 @@ KEY = ("config", "repeat", "n", "method")
 METHODS = ("unweighted", "map", "max_margin")
 
 #: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def run(
     dict
         ``config``, ``repeat``, ``n``, ``method``, ``hamming_loss``; and for the learners
         ``alpha``, ``validation_loss``, ``n_evaluations``, ``seconds`` and ``is_converged``
-        of the chosen fit, and ``path``, the same for every alpha tried.
+        of the chosen fit, its ``coef``, and ``path``, the figures for every alpha tried.
 
     Notes
     -----
@@ -356,7 +356,8 @@ def _measure(
     path, coef = _fit_by_validation(model, alphas, train, validation, progress)
     # Of equally good ones the first, which has the strongest penalty.
     best = min(range(len(path)), key=lambda k: path[k]["validation_loss"])
-    return {"hamming_loss": test.loss(coef[best])} | path[best] | {"path": path}
+    result = {"hamming_loss": test.loss(coef[best])} | path[best]
+    return result | {"coef": coef[best].tolist(), "path": path}
 
 
 def _fit_by_validation(

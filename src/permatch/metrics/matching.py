@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._validation import check_matchings
+from permatch._validation import check_matchings, check_weights
 from permatch.errors import InvalidMatchingError
 
 
@@ -41,4 +41,4 @@ def hamming_loss(
         size = len(a)
         wrong = check_matchings(a, size) != check_matchings(b, size)
         losses.append(wrong.mean() if size else 0.0)
-    return float(np.average(losses, weights=sample_weight))
+    return float(check_weights(sample_weight, len(losses)) @ np.array(losses))

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch._validation import MAX_SCORE
+from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine
 from permatch.objectives.stacks import FeatureStack
 
@@ -70,7 +72,14 @@ class MatchingLikelihood:
         terms = [0.5 * self.alpha * float(coef @ coef), -float(coef @ self._observed)]
         grad = self.alpha * coef - self._observed
         for stack, weight in zip(self.stacks, self._weights, strict=True):
-            result = self.engine.infer(stack.scores(coef), n_jobs=self.n_jobs, check=False)
+            scores = stack.scores(coef)
+            used = scores if stack.forbidden is None else scores[~stack.forbidden]
+            if not np.abs(used).max(initial=0.0) < MAX_SCORE:  # false for NaN too
+                raise PrecisionError(
+                    "scores must stay finite during learning; features times coefficients "
+                    "are beyond float64. Use scale_features=True, or smaller features."
+                )
+            result = self.engine.infer(scores, n_jobs=self.n_jobs, check=False)
             terms.append(float(weight @ result.log_partition))
             grad += stack.expected_features(weight[:, None, None] * result.marginals)
         return math.fsum(terms), grad
