@@ -630,3 +630,12 @@ def test_clean_in_a_pipe(tables, tmp_path):
     done = run("predict", path, tables[1])
     assert (done.returncode, done.stderr) == (OK, "")
     assert done.stdout.startswith("graph,left,right,probability\n")
+
+
+def test_closed_standard_input(call, model_file, monkeypatch):
+    monkeypatch.setattr("permatch.cli.match_steps.sys.stdin", None)
+    from permatch.cli.match_steps import read_table
+    from permatch.errors import TableError
+
+    with pytest.raises(TableError, match="it is closed. Pipe a table in"):
+        read_table("-", {})

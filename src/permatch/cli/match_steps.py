@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from permatch._types import FloatArray, IntArray
-from permatch.errors import FeatureCountError, SizeLimitError
+from permatch.errors import FeatureCountError, SizeLimitError, TableError
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
@@ -41,6 +41,11 @@ def read_table(
     source: Any = edges
     if edges == "-":
         source = sys.stdin
+        if source is None:
+            raise TableError(
+                "standard input must hold a table of edges, and it is closed. Pipe a table "
+                "in, or name a file instead of -."
+            )
         source.reconfigure(encoding="utf-8-sig", newline="")
     table = read_edge_table(source, **columns)
     if table.ignored:

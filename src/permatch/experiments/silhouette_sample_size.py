@@ -12,12 +12,9 @@ larger one; no pair of images is in two of the three sets.
 
 import hashlib
 import json
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -30,6 +27,7 @@ from permatch._validation import check_count
 from permatch.datasets import Silhouettes, silhouettes
 from permatch.decoding import best_matching
 from permatch.errors import InvalidOptionError
+from permatch.experiments.interrupts import keeping_interrupts
 from permatch.experiments.rows import Row, RowFile
 from permatch.graphs import BipartiteGraph
 from permatch.metrics import hamming_loss
@@ -373,7 +371,7 @@ def _fit_by_validation(
     path, coef = [], []
     for number, alpha in enumerate(sorted(alphas, reverse=True), start=1):
         start = time.perf_counter()
-        with _keeping_interrupts(), warnings.catch_warnings():
+        with keeping_interrupts(), warnings.catch_warnings():
             # The row says whether it converged.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.set_params(alpha=alpha).fit(*train)
@@ -396,33 +394,6 @@ def _n_evaluations(model: Any) -> int:
     """Return how often a fit has gone through the training pairs."""
     last = model.history_[-1] if model.history_ else {}
     return int(last.get("evaluations", model.n_iter_))
-
-
-@contextmanager
-def _keeping_interrupts() -> Iterator[None]:
-    """Raise a Ctrl-C again at the end, should the body have put up with it.
-
-    An estimator that is interrupted keeps its best coefficients and returns; a row must
-    not be made of them.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield  # nobody listens, or not in this thread
-        return
-    is_interrupted = False
-
-    def note(number: int, frame: Any) -> None:
-        nonlocal is_interrupted
-        is_interrupted = True
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if is_interrupted:
-        raise KeyboardInterrupt
 
 
 class _Progress:
