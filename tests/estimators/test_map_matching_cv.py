@@ -153,6 +153,11 @@ def test_folds_are_shuffled_by_the_seed(data):
     assert not np.array_equal(scores[0], scores[2])
 
 
+def test_fits_repeat_unless_told_otherwise(data):
+    scores = [MAPMatchingCV(ALPHAS, cv=3).fit(*data).cv_results_["scores"] for _ in "ab"]
+    np.testing.assert_array_equal(*scores)
+
+
 def test_any_splitter_or_list_of_splits(data):
     splitter = ShuffleSplit(2, test_size=0.3, random_state=0)
     a = MAPMatchingCV(ALPHAS, cv=splitter).fit(*data)

@@ -61,7 +61,7 @@ class MAPMatchingCV(BaseMatcher):
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  No result depends on it.
     random_state : int, RandomState or None
-        Seed of the shuffling into folds.
+        Seed of the shuffling into folds; None shuffles anew at every fit.
     verbose : bool
         Whether to show a progress bar.
 
@@ -132,7 +132,7 @@ class MAPMatchingCV(BaseMatcher):
         tol: float = 1e-6,
         max_iter: int = 500,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
         self.alphas = alphas
