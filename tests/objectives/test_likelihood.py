@@ -123,11 +123,3 @@ def test_scaled_features_are_divided(rng):
         np.testing.assert_allclose(scaled.features * scale, plain.features)
         np.testing.assert_array_equal(scaled.members, plain.members)
     np.testing.assert_array_equal(graphs[1].features, before)
-
-
-def test_counts_its_evaluations(rng):
-    objective = likelihood(*labelled_graphs(rng, [3]))
-    assert objective.n_features == N_FEATURES
-    for _ in range(3):
-        objective.value_and_grad(np.zeros(N_FEATURES))
-    assert objective.n_evaluations == 3

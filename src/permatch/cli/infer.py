@@ -224,15 +224,10 @@ def _describe(distribution: "MatchingDistribution", matching: Any) -> dict[str, 
     log_probability = distribution.log_prob(matching)
     return {
         "matching": matching.tolist(),
-        "score": _finite(float(distribution.scores[rows, matching].sum())),
-        "log_probability": _finite(log_probability),
+        "score": float(distribution.scores[rows, matching].sum()),
+        "log_probability": log_probability,
         "probability": math.exp(log_probability),
     }
-
-
-def _finite(number: float) -> float | None:
-    """Return a number that JSON has; the Bayes matching may use a forbidden edge."""
-    return number if math.isfinite(number) else None
 
 
 def show(console: Console, summary: dict[str, Any]) -> None:
@@ -283,12 +278,7 @@ def _many(entropy: float) -> str:
 
 def _in_words(found: dict[str, Any], labels: tuple) -> Text:
     edges = join_edges(found["matching"], *labels)
-    return Text(f"{edges}  (probability {_chance(found)})")
-
-
-def _chance(found: dict[str, Any]) -> str:
-    log_probability = found["log_probability"]
-    return percent(0.0) if log_probability is None else percent_of_log(log_probability)
+    return Text(f"{edges}  (probability {percent_of_log(found['log_probability'])})")
 
 
 def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
@@ -300,7 +290,12 @@ def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
     table.add_column("edges" if named else "columns of rows 0, 1, ...", overflow="fold")
     for rank, found in enumerate(best, start=1):
         edges = join_edges(found["matching"], *labels)
-        table.add_row(str(rank), _chance(found), f"{found['score']:.6g}", Text(edges))
+        table.add_row(
+            str(rank),
+            percent_of_log(found["log_probability"]),
+            f"{found['score']:.6g}",
+            Text(edges),
+        )
     return table
 
 

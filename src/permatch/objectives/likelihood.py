@@ -51,7 +51,6 @@ class MatchingLikelihood:
         self.alpha = alpha
         self.engine = engine
         self.n_jobs = n_jobs
-        self.n_evaluations = 0
         self._weights = [weights[stack.members] for stack in stacks]
         # The labelled edges enter through their weighted sum of features alone.
         self._observed = np.zeros(stacks[0].features.shape[3])
@@ -61,14 +60,8 @@ class MatchingLikelihood:
                 edges = stack.features[g, rows, matchings[member]]
                 self._observed += weight[g] * edges.sum(axis=0)
 
-    @property
-    def n_features(self) -> int:
-        """Length of the coefficient vector."""
-        return len(self._observed)
-
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient at `coef`."""
-        self.n_evaluations += 1
         terms = [0.5 * self.alpha * float(coef @ coef), -float(coef @ self._observed)]
         grad = self.alpha * coef - self._observed
         for stack, weight in zip(self.stacks, self._weights, strict=True):

@@ -59,7 +59,6 @@ class MatchingHinge:
     ) -> None:
         self.stacks = stacks
         self.n_jobs = n_jobs
-        self.n_evaluations = 0
         self._weights = [weights[stack.members] for stack in stacks]
         self._labels = [
             np.array([matchings[k] for k in stack.members], dtype=np.intp).reshape(
@@ -76,7 +75,6 @@ class MatchingHinge:
 
     def risk_and_subgradient(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the weighted mean of the hinge at `coef`, and a subgradient there."""
-        self.n_evaluations += 1
         terms, slope = [], np.zeros(self.n_features)
         parts = zip(self.stacks, self._weights, self._labels, self._offsets, strict=True)
         for stack, weight, labels, offsets in parts:
