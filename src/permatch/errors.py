@@ -102,3 +102,23 @@ class ImageError(PermatchError, ValueError):
 
 class RowFileError(PermatchError, ValueError):
     """A file of results with a line that is no row, so that it must not be added to."""
+
+
+class InvalidQueriesError(PermatchError, ValueError):
+    """Documents, grades or query ids that do not fit together, or are not there at all."""
+
+
+class DocumentTypeError(InvalidQueriesError, TypeError):
+    """Documents of a type that has no real-number meaning (text, objects, complex)."""
+
+
+class NaNDocumentError(InvalidQueriesError):
+    """A feature of a document is NaN or infinite; the message names row and column."""
+
+
+class GradeError(InvalidQueriesError):
+    """Grades that are negative, fractional, too large, or all the same in every query."""
+
+
+class LetorFileError(PermatchError, ValueError):
+    """A LETOR file with a malformed line; the message names file and line."""

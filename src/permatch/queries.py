@@ -1,0 +1,361 @@
+"""Judged lists: documents with features, grades, and the query each belongs to.
+
+The rows of a query stand together: query k has the rows ``starts[k]:starts[k + 1]``.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from permatch._types import FloatArray, IntArray
+from permatch.errors import (
+    DocumentTypeError,
+    GradeError,
+    InvalidQueriesError,
+    NaNDocumentError,
+)
+
+#: Gains are powers of two of the grade, so larger grades would drown all others.
+LARGEST_GRADE = 31
+
+# Values looked at together in the search for NaN; bounds its memory.
+_VALUES_PER_LOOK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRows:
+    """Which rows make up which query.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (q + 1,)
+        Query k has the rows ``starts[k]:starts[k + 1]``.
+    ids : ndarray of shape (q,)
+        The id of every query, in the order of their first rows.
+    order : ndarray of shape (n,) or None
+        The rows in the order that brings every query together; None if they are.
+    """
+
+    starts: IntArray
+    ids: np.ndarray
+    order: IntArray | None
+
+    def gather(self, rows: Any) -> Any:
+        """Return an array with one entry per row, brought into order."""
+        return rows if self.order is None else rows[self.order]
+
+    def scatter(self, rows: np.ndarray) -> np.ndarray:
+        """Return an ordered array with its entries back where their rows were."""
+        if self.order is None:
+            return rows
+        back = np.empty_like(rows)
+        back[self.order] = rows
+        return back
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySet:
+    """Judged lists, checked.
+
+    Attributes
+    ----------
+    documents : ndarray or sparse matrix of shape (n, d)
+        One row of features per document: float64, float32, or compressed sparse rows.
+    grades : ndarray of shape (n,)
+        Relevance, 0 and up.
+    starts : ndarray of shape (q + 1,)
+        Query k has the rows ``starts[k]:starts[k + 1]``.
+    ids : ndarray of shape (q,)
+        The id of every query.
+    weights : ndarray of shape (q,)
+        What every query weighs; 1 unless weights were given.
+    """
+
+    documents: Any
+    grades: IntArray
+    starts: IntArray
+    ids: np.ndarray
+    weights: FloatArray
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents in all queries, n."""
+        return self.documents.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a document, d."""
+        return self.documents.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, q."""
+        return len(self.ids)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Number of documents of every query, (q,)."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def owners(self) -> IntArray:
+        """The query of every document, (n,)."""
+        return np.repeat(np.arange(self.n_queries), self.lengths)
+
+    def take(self, queries: Any) -> "QuerySet":
+        """Return some of the queries, by position, in the order given."""
+        chosen = np.asarray(queries, dtype=np.intp)
+        lengths = self.lengths[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
+        shifts = np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        rows = np.arange(starts[-1]) + shifts
+        return QuerySet(
+            self.documents[rows],
+            self.grades[rows],
+            starts,
+            self.ids[chosen],
+            self.weights[chosen],
+        )
+
+
+def check_queries(
+    X: Any,
+    y: Any,
+    qid: Any = None,
+    group: Any = None,
+    n_features: int | None = None,
+    sample_weight: Any = None,
+) -> QuerySet:
+    """Return judged lists, checked, with the rows of every query together.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or DataFrame of shape (n, d)
+        One row of features per document.
+    y : array of shape (n,)
+        Grades: whole numbers, 0 and up.
+    qid : array of shape (n,), optional
+        The query of every document; rows of a query need not stand together.
+    group : array of shape (q,), optional
+        Instead of `qid`: how many consecutive rows each query has.
+    n_features : int, optional
+        The number of features required.
+    sample_weight : array of shape (n,), optional
+        The weight of every document's query: the same for all documents of a query.
+
+    Returns
+    -------
+    QuerySet
+        Without a copy of `X` where it is float, contiguous and in order already.
+
+    Examples
+    --------
+    >>> queries = check_queries([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["a", "a", "b"])
+    >>> queries.n_queries, queries.starts.tolist()
+    (2, [0, 2, 3])
+    """
+    documents = check_documents(X, n_features)
+    grades = check_grades(y, documents.shape[0])
+    rows = query_rows(qid, group, documents.shape[0])
+    return QuerySet(
+        rows.gather(documents),
+        rows.gather(grades),
+        rows.starts,
+        rows.ids,
+        query_weights(sample_weight, rows, documents.shape[0]),
+    )
+
+
+def check_documents(X: Any, n_features: int | None = None) -> Any:
+    """Return features (n, d) as float64, float32 or sparse rows, finite, n >= 1."""
+    documents: Any
+    if sparse.issparse(X):
+        documents = sparse.csr_array(X)
+        if documents.dtype not in (np.float64, np.float32):
+            documents = documents.astype(_real_type(documents.dtype))
+        values = documents.data
+    else:
+        documents = np.asarray(X)
+        if documents.dtype not in (np.float64, np.float32):
+            documents = _as_reals(documents)
+        documents = np.ascontiguousarray(documents)
+        values = documents
+    if documents.ndim != 2:
+        raise InvalidQueriesError(
+            "documents must be an array of shape (n, d), one row of features per document; "
+            f"got shape {documents.shape}."
+            + (" For one document use X[None]." if documents.ndim == 1 else "")
+        )
+    if documents.shape[0] == 0 or documents.shape[1] == 0:
+        raise InvalidQueriesError(
+            "at least one document with at least one feature is needed; got shape "
+            f"{documents.shape}."
+        )
+    if n_features is not None and documents.shape[1] != n_features:
+        raise InvalidQueriesError(
+            f"documents must have the {n_features} features of the fitted model; got "
+            f"{documents.shape[1]}."
+        )
+    _check_finite(documents, values)
+    return documents
+
+
+def check_grades(y: Any, n_documents: int) -> IntArray:
+    """Return grades (n,) as whole numbers from 0 to `LARGEST_GRADE`."""
+    grades = np.asarray(y)
+    if grades.ndim == 2 and grades.shape[1] == 1:  # a DataFrame with one column
+        grades = grades[:, 0]
+    if grades.shape != (n_documents,):
+        raise InvalidQueriesError(
+            f"y must have one grade per document, shape ({n_documents},); got shape "
+            f"{grades.shape}."
+        )
+    required = f"grades must be whole numbers from 0 to {LARGEST_GRADE}"
+    if grades.dtype.kind not in "iufb":
+        try:
+            grades = grades.astype(np.float64)
+        except (TypeError, ValueError) as err:
+            raise GradeError(f"{required}; got dtype {grades.dtype}.") from err
+    with np.errstate(invalid="ignore"):
+        whole = grades.astype(np.intp)
+        is_wrong = ~((whole == grades) & (whole >= 0) & (whole <= LARGEST_GRADE))
+    if is_wrong.any():
+        first = int(np.argmax(is_wrong))
+        raise GradeError(
+            f"{required}; got {grades[first]} at row {first}. Map judgements to 0, 1, 2 "
+            "..., best highest."
+        )
+    return whole
+
+
+def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
+    """Return which rows make up which query, from ids or from group sizes.
+
+    Parameters
+    ----------
+    qid : array of shape (n,) or None
+        The query of every row.
+    group : array of shape (q,) or None
+        Instead of `qid`: how many consecutive rows each query has.
+    n_documents : int
+        Number of rows, n.
+
+    Returns
+    -------
+    QueryRows
+        Queries in the order of their first rows.
+    """
+    if (qid is None) == (group is None):
+        got = "neither" if qid is None else "both"
+        raise InvalidQueriesError(
+            "the queries must be told either by qid, one id per row, or by group, the "
+            f"number of rows of each query; got {got}. For one query pass "
+            "group=[len(X)]."
+        )
+    if group is not None:
+        return _rows_of_groups(group, n_documents)
+    ids = np.asarray(qid)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids[:, 0]
+    if ids.shape != (n_documents,):
+        raise InvalidQueriesError(
+            f"qid must have one id per document, shape ({n_documents},); got shape "
+            f"{ids.shape}."
+        )
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise InvalidQueriesError(
+            f"query ids must not be missing; qid of row {int(np.argmax(np.isnan(ids)))} "
+            "is NaN."
+        )
+    if ids.dtype.kind == "O":
+        ids = ids.astype(str)
+    is_new = np.append(True, ids[1:] != ids[:-1])
+    first = np.flatnonzero(is_new)
+    if len(np.unique(ids[first])) == len(first):
+        return QueryRows(np.append(first, n_documents), ids[first], None)
+    _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+    ranks = np.argsort(np.argsort(first))  # of a query, by its first row
+    order = np.argsort(ranks[codes], kind="stable")
+    lengths = np.bincount(ranks[codes])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return QueryRows(starts, ids[np.sort(first)], order)
+
+
+def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> FloatArray:
+    """Return the weight of every query, (q,), from one per document, or ones."""
+    if sample_weight is None:
+        return np.ones(len(rows.ids))
+    weights = np.asarray(sample_weight)
+    is_number = weights.dtype.kind in "iufb" and weights.shape == (n_documents,)
+    if not is_number or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidQueriesError(
+            "sample_weight must be finite numbers of at least 0, one per document, shape "
+            f"({n_documents},); got dtype {weights.dtype} and shape {weights.shape}."
+        )
+    weights = rows.gather(weights.astype(np.float64))
+    each = weights[rows.starts[:-1]]
+    is_other = weights != np.repeat(each, np.diff(rows.starts))
+    if is_other.any():
+        owner = int(np.searchsorted(rows.starts, int(np.argmax(is_other)), "right")) - 1
+        raise InvalidQueriesError(
+            "a query is weighed as a whole, so sample_weight must be the same for all its "
+            f"documents; query {rows.ids[owner]} has several. Give each its mean."
+        )
+    if not each.any():
+        raise InvalidQueriesError(
+            "at least one query needs a sample_weight above 0; got zeros only."
+        )
+    return each
+
+
+def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
+    sizes = np.asarray(group)
+    is_count = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 1).all()
+    if not is_count or sizes.sum() != n_documents:
+        got = (
+            f"{len(sizes)} sizes that add up to {sizes.sum()}" if is_count else repr(group)
+        )
+        raise InvalidQueriesError(
+            "group must be the whole number of rows of each query, at least 1, adding up "
+            f"to the {n_documents} rows; got {got}."
+        )
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+    return QueryRows(starts, np.arange(len(sizes)), None)
+
+
+def _real_type(dtype: np.dtype) -> type[np.float64]:
+    if dtype.kind in "iufb":
+        return np.float64
+    raise DocumentTypeError(
+        f"features must be real numbers; got an array of dtype {dtype}. Encode text and "
+        "categories as numbers first."
+    )
+
+
+def _as_reals(documents: np.ndarray) -> FloatArray:
+    if documents.dtype.kind == "O":  # a DataFrame with columns of several types
+        try:
+            return documents.astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    return documents.astype(_real_type(documents.dtype))
+
+
+def _check_finite(documents: Any, values: np.ndarray) -> None:
+    flat = values.reshape(-1)
+    for first in range(0, len(flat), _VALUES_PER_LOOK):
+        is_finite = np.isfinite(flat[first : first + _VALUES_PER_LOOK])
+        if not is_finite.all():
+            place = first + int(np.argmin(is_finite))
+            if sparse.issparse(documents):
+                row = int(np.searchsorted(documents.indptr, place, side="right")) - 1
+                column = int(documents.indices[place])
+            else:
+                row, column = divmod(place, documents.shape[1])
+            raise NaNDocumentError(
+                f"features must be finite; got {flat[place]} at row {row}, column "
+                f"{column}. Fill in missing values first."
+            )
