@@ -1,0 +1,281 @@
+"""Judged lists in LETOR's format: one file at once, or block by block.
+
+    grade qid:ID 1:value 2:value ... # docid = ID
+
+Features may be left out (they are 0) and stand in any order; lines of a query stand
+together.  SVMrank's and XGBoost's files with ``qid`` are of this format too.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_count
+from permatch.datasets.letor_blocks import (
+    Block,
+    join_blocks,
+    join_documents,
+    join_queries,
+)
+from permatch.datasets.letor_rows import (
+    BYTE_ORDER_MARK,
+    damage_reported,
+    open_bytes,
+    read_blocks,
+)
+from permatch.errors import InvalidOptionError, LetorFileError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingData:
+    """Documents with their features, grades and queries, in the order of their file.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        One row of features per document.
+    y : ndarray of shape (n,)
+        Grades, 0 and up.
+    qid : ndarray of shape (n,)
+        The query of every document: integers if all ids are, text otherwise.
+    doc_ids : ndarray of shape (n,) or None
+        What the comments call the documents (``docid = ...``), empty text where they do
+        not; None if none of them does.
+    path : Path
+        Where they come from.
+    """
+
+    X: np.ndarray
+    y: IntArray
+    qid: np.ndarray
+    doc_ids: np.ndarray | None
+    path: Path
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents, n."""
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return self.X.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return 1 + int((self.qid[1:] != self.qid[:-1]).sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(n_documents={self.n_documents}, "
+            f"n_queries={self.n_queries}, n_features={self.n_features}, "
+            f"path={str(self.path)!r})"
+        )
+
+
+def read_letor(
+    path: str | os.PathLike[str], *, n_features: int | None = None, dtype: Any = np.float64
+) -> RankingData:
+    r"""Read a file of judged lists in LETOR's format.
+
+    Parameters
+    ----------
+    path : path
+        The file, plain or gzip.
+    n_features : int, optional
+        Number of features; by default the highest index in the file.  A file with a higher
+        one is refused; features it does not mention are 0.
+    dtype : {float64, float32}
+        The type of the features.
+
+    Returns
+    -------
+    RankingData
+        Features, grades, query and document ids.
+
+    Raises
+    ------
+    LetorFileError
+        If a line is malformed, a query comes back after another one, or the file has no
+        lines; the message names file and line.
+
+    Notes
+    -----
+    About 100 MB of text in a second, in about twice the memory of the result.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1 #docid = a\n0 qid:7 2:4 #docid = b\n")
+    ...     data = read_letor(path)
+    >>> data.X
+    array([[0.5, 0. , 1. ],
+           [0. , 4. , 0. ]])
+    >>> data.y, data.qid, data.doc_ids.tolist()
+    (array([2, 0]), array([7, 7]), ['a', 'b'])
+    """
+    kind = _check_dtype(dtype)
+    n_features = _check_width(n_features)
+    blocks = list(read_blocks(path, n_features, float(np.finfo(kind).max)))
+    return _gather(blocks, n_features, kind, Path(path))
+
+
+def iterate_letor(
+    path: str | os.PathLike[str],
+    n_documents: int = 50_000,
+    *,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+) -> Iterator[RankingData]:
+    """Read a file of judged lists in blocks of whole queries, in bounded memory.
+
+    Parameters
+    ----------
+    path : path
+        The file, plain or gzip.
+    n_documents : int
+        The most documents in a block; a longer query is a block of its own.
+    n_features : int, optional
+        Number of features.  Give that of the model: by default the first block decides, and
+        a file whose later lines have more is refused.
+    dtype : {float64, float32}
+        The type of the features.
+
+    Yields
+    ------
+    RankingData
+        Consecutive queries.
+    """
+    n_documents = check_count(n_documents, "n_documents", 1)
+    kind = _check_dtype(dtype)
+    n_features = _check_width(n_features)
+    path = Path(path)
+    largest = float(np.finfo(kind).max)
+    held: list[Block] = []
+    for block in read_blocks(path, n_features, largest, first_decides=True):
+        held.append(block)
+        n_features = block.width if n_features is None else n_features
+        if sum(part.n_rows for part in held) <= n_documents:
+            continue
+        whole = join_blocks(held)
+        first = 0
+        while end := _block_end(whole.starts, first, whole.n_rows, n_documents):
+            yield _gather([whole.rows(first, end)], n_features, kind, path)
+            first = end
+        held = [whole.rows(first, whole.n_rows)]
+    yield _gather(held, n_features, kind, path)
+
+
+def read_scores(path: str | os.PathLike[str]) -> FloatArray:
+    """Read the scores of documents, one number per line.
+
+    Parameters
+    ----------
+    path : path
+        The file, plain or gzip, with one line per document of the file that was scored.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The scores.
+
+    Raises
+    ------
+    LetorFileError
+        If a line is no finite number; the message names it.
+    """
+    with open_bytes(path) as (file, _), damage_reported(str(path)):
+        text = file.read()
+    lines = text.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
+    try:
+        scores = np.array([float(line) for line in lines])
+    except ValueError:
+        scores = np.array([_score(line) for line in lines])
+    is_wrong = ~np.isfinite(scores)
+    if is_wrong.any():
+        first = int(np.argmax(is_wrong))
+        got = lines[first].strip().decode("utf-8", "replace")[:40]
+        raise LetorFileError(
+            f"{path}, line {first + 1}: a file of scores must hold one finite number per "
+            f"line; got {got!r}. Write one line per document, in their order."
+        )
+    return scores
+
+
+def _score(line: bytes) -> float:
+    try:
+        return float(line)
+    except ValueError:
+        return np.nan
+
+
+def _block_end(starts: IntArray, first: int, n_rows: int, n_documents: int) -> int:
+    """Return where a block that begins at row `first` ends, 0 if more is to be read."""
+    later = starts[np.searchsorted(starts, first, side="right") :]
+    if n_rows - first <= n_documents or not len(later):
+        return 0
+    n_fitting = int(np.searchsorted(later, first + n_documents, side="right"))
+    return int(later[max(n_fitting - 1, 0)])
+
+
+def _gather(
+    blocks: list[Block], n_features: int | None, kind: Any, path: Path
+) -> RankingData:
+    """Return the rows of consecutive blocks; the list is emptied to save memory."""
+    if n_features is None:
+        n_features = max(block.width for block in blocks)
+    if n_features == 0:
+        raise LetorFileError(
+            f"{path}: at least one feature is needed, such as 1:0.5; no line has any. "
+            "Check that this is the file with the features."
+        )
+    queries, starts = join_queries(blocks)
+    documents = join_documents(blocks)
+    grades = np.concatenate([block.grades for block in blocks])
+    features = np.zeros((len(grades), n_features), dtype=kind)
+    first = 0
+    while blocks:
+        block = blocks.pop(0)
+        block.fill(features[first : first + block.n_rows])
+        first += block.n_rows
+    lengths = np.diff(np.append(starts, len(grades)))
+    return RankingData(
+        X=features,
+        y=grades,
+        qid=np.repeat(_as_ids(queries), lengths),
+        doc_ids=None if documents is None else np.array(documents),
+        path=path,
+    )
+
+
+def _as_ids(queries: list[str]) -> np.ndarray:
+    """Return ids as integers if that loses nothing, else as text."""
+    try:
+        numbers = np.array([int(query) for query in queries], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(queries)
+    is_same = all(str(n) == query for n, query in zip(numbers, queries, strict=True))
+    return numbers if is_same else np.array(queries)
+
+
+def _check_dtype(dtype: Any) -> Any:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind not in (np.float64, np.float32):
+        raise InvalidOptionError(f"dtype must be float64 or float32; got {dtype!r}.")
+    return kind
+
+
+def _check_width(n_features: int | None) -> int | None:
+    return None if n_features is None else check_count(n_features, "n_features", 1)

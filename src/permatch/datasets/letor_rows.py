@@ -1,0 +1,287 @@
+"""LETOR files as blocks of rows: text read in pieces, each turned into arrays.
+
+A compiled scan reads plain lines; any other goes through `parse_line`, which reads it or
+says what is wrong with it.  The two never disagree on a number: both round correctly.
+"""
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from permatch._progress import progress_bar
+from permatch._types import FloatArray, IntArray
+from permatch.datasets.letor_blocks import Block
+from permatch.datasets.letor_line import Line, parse_line
+from permatch.errors import LetorFileError
+from permatch.kernels.letor_text import (
+    POWERS,
+    UNUSUAL,
+    find_document,
+    id_changes,
+    scan_lines,
+)
+
+#: Bytes of text looked at together.
+PIECE = 1 << 22
+
+# Bytes read in a second, a careful guess: it decides whether a progress bar appears.
+_BYTES_PER_SECOND = 3e7
+
+#: What some editors write at the beginning of UTF-8 text.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_blocks(
+    path: str | os.PathLike[str],
+    n_features: int | None,
+    largest: float,
+    *,
+    first_decides: bool = False,
+) -> Iterator[Block]:
+    """Yield the rows of a LETOR file, plain or gzip, block by block.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    n_features : int or None
+        The highest feature index to be taken; None takes any.
+    largest : float
+        The largest value to be taken, by the type that is to hold it.
+    first_decides : bool
+        Whether the first block tells the highest index, if `n_features` does not.
+
+    Yields
+    ------
+    Block
+        Its queries may go on in the next one.
+    """
+    reader = _Reader(str(path), n_features, largest)
+    with open_bytes(path) as (file, raw), damage_reported(str(path)):
+        size = os.fstat(raw.fileno()).st_size
+        seconds = size / _BYTES_PER_SECOND
+        with progress_bar(f"reading {Path(path).name}", size, seconds, None) as report:
+            for text in _pieces(file):
+                block = reader.read(text)
+                if report is not None:
+                    report(raw.tell())
+                if block is None:
+                    continue
+                if first_decides and reader.n_features is None:
+                    reader.n_features = block.width
+                yield block
+    if not reader.first_lines:
+        raise LetorFileError(
+            f"{path}: a LETOR file must have at least one line "
+            "'grade qid:ID 1:value ...'; there is none. Check that it was copied whole."
+        )
+
+
+@contextmanager
+def open_bytes(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
+    """Open a file for reading, unpacking gzip; yield it and the file as it is on disk."""
+    with open(path, "rb") as raw:
+        is_packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        yield (gzip.GzipFile(fileobj=raw) if is_packed else raw), raw
+
+
+@contextmanager
+def damage_reported(name: str) -> Iterator[None]:
+    """Turn what the unpacker says about a damaged file into an error of ours."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as err:
+        raise LetorFileError(
+            f"{name}: a gzip file must be whole; this one is truncated or damaged ({err}). "
+            "Fetch it again."
+        ) from err
+
+
+def _pieces(file: io.BufferedIOBase) -> Iterator[bytes]:
+    """Yield the text of a file in pieces that end with a line."""
+    parts: list[bytes] = []
+    while piece := file.read(PIECE):
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*parts, piece[:end]])
+            parts = []
+        parts.append(piece[end:])
+    yield b"".join(parts)
+
+
+@dataclass
+class _Reader:
+    """Turns pieces of text into blocks and remembers lines and queries seen."""
+
+    name: str
+    n_features: int | None
+    largest: float
+    n_lines: int = 0
+    last_query: str | None = None
+    first_lines: dict[str, int] = field(default_factory=dict)
+
+    def read(self, text: bytes) -> Block | None:
+        """Return the rows of a piece of text, None if it has none."""
+        if self.n_lines == 0:
+            text = text.removeprefix(BYTE_ORDER_MARK)
+        if not text:
+            return None
+        n_rows = text.count(b"\n") + 1
+        # Nothing is written to most of these, so most of their memory is never taken: an
+        # entry has at least four bytes, such as b" 1:0".
+        n_entries = len(text) // 4 + 1
+        arrays = _Arrays(
+            grades=np.empty(n_rows, dtype=np.int64),
+            ids=np.empty((n_rows, 2), dtype=np.int64),
+            docs=np.empty((n_rows, 2), dtype=np.int64),
+            places=np.empty(n_rows, dtype=np.int64),
+            row_ends=np.empty(n_rows, dtype=np.int64),
+            columns=np.empty(n_entries, dtype=np.int32),
+            values=np.empty(n_entries),
+            hard=np.empty((n_entries, 3), dtype=np.int64),
+        )
+        codes = np.frombuffer(text, dtype=np.uint8)
+        at = n_rows = n_entries = n_hard = 0
+        while True:
+            status, at, n_rows, n_entries, n_hard = scan_lines(
+                codes, at, n_rows, n_entries, n_hard, *arrays, POWERS
+            )
+            if status != UNUSUAL:
+                break
+            end = text.find(b"\n", at) + 1 or len(text)
+            line = parse_line(text[at:end], self.place(text, at))
+            if line is not None:
+                arrays.add(line, text, at, end, n_rows, n_entries)
+                n_rows, n_entries = n_rows + 1, n_entries + len(line.columns)
+            at = end
+        block = None
+        if n_rows:
+            self.settle(arrays, text, n_hard, n_rows)
+            self.check(arrays, text, n_rows, n_entries)
+            block = self.gather(arrays, text, codes, n_rows, n_entries)
+        self.n_lines += text.count(b"\n")
+        return block
+
+    def place(self, text: bytes, at: int) -> str:
+        """Return the name of the line that begins at byte `at` of this piece."""
+        line = self.n_lines + text.count(b"\n", 0, at) + 1
+        return f"{self.name}, line {line}"
+
+    def settle(self, arrays: "_Arrays", text: bytes, n_hard: int, n_rows: int) -> None:
+        """Read the numbers that the scan has left."""
+        for entry, begin, end in arrays.hard[:n_hard].tolist():
+            word = text[begin:end]
+            try:
+                value = float(word)
+            except ValueError:
+                value = np.nan
+            if not np.isfinite(value) or b"_" in word:  # float takes 1_000
+                row = int(np.searchsorted(arrays.row_ends[:n_rows], entry, side="right"))
+                at = int(arrays.places[row])
+                stop = text.find(b"\n", at) + 1 or len(text)
+                parse_line(text[at:stop], self.place(text, at))
+                raise AssertionError(f"{word!r} is a number to one parser only")
+            arrays.values[entry] = value
+
+    def check(self, arrays: "_Arrays", text: bytes, n_rows: int, n_entries: int) -> None:
+        """Refuse features beyond the last one, and values beyond the largest."""
+        columns, values = arrays.columns[:n_entries], arrays.values[:n_entries]
+        if self.n_features is not None and n_entries and columns.max() >= self.n_features:
+            entry = int(np.argmax(columns >= self.n_features))
+            raise LetorFileError(
+                f"{self.entry_place(arrays, text, entry, n_rows)}: documents must have at "
+                f"most {self.n_features} features; got index {columns[entry] + 1}. Give a "
+                "larger n_features, or a file with these features only."
+            )
+        if n_entries and max(values.max(), -values.min()) > self.largest:
+            entry = int(np.argmax(np.abs(values) > self.largest))
+            raise LetorFileError(
+                f"{self.entry_place(arrays, text, entry, n_rows)}: values must be at most "
+                f"{self.largest:.3g} in size to be held as float32; got {values[entry]}. "
+                "Read the file as float64."
+            )
+
+    def entry_place(self, arrays: "_Arrays", text: bytes, entry: int, n_rows: int) -> str:
+        row = int(np.searchsorted(arrays.row_ends[:n_rows], entry, side="right"))
+        return self.place(text, int(arrays.places[row]))
+
+    def gather(
+        self, arrays: "_Arrays", text: bytes, codes: Any, n_rows: int, n_entries: int
+    ) -> Block:
+        """Return the rows read, after a check that no query comes back."""
+        is_new = np.empty(n_rows, dtype=np.bool_)
+        id_changes(codes, arrays.ids[:n_rows], is_new)
+        starts = np.flatnonzero(is_new)
+        queries = [_decode(text[a:b]) for a, b in arrays.ids[starts].tolist()]
+        counted, line = 0, self.n_lines + 1
+        for at, query in zip(arrays.places[starts].tolist(), queries, strict=True):
+            line += text.count(b"\n", counted, at)
+            counted = at
+            if query == self.last_query:
+                continue
+            if query in self.first_lines:
+                raise LetorFileError(
+                    f"{self.name}, line {line}: the documents of a query must stand "
+                    f"together; query {query} comes back here, after {self.last_query}, "
+                    f"and began in line {self.first_lines[query]}. Sort the file by query, "
+                    "or give each its own id."
+                )
+            self.first_lines[query] = line
+            self.last_query = query
+        documents = None
+        ranges = arrays.docs[:n_rows]
+        if (ranges[:, 1] > ranges[:, 0]).any():
+            documents = [_decode(text[a:b]) for a, b in ranges.tolist()]
+        return Block(
+            arrays.grades[:n_rows],
+            queries,
+            starts,
+            documents,
+            arrays.row_ends[:n_rows],
+            # copies, so that the memory set aside for entries is given back
+            arrays.columns[:n_entries].copy(),
+            arrays.values[:n_entries].copy(),
+        )
+
+
+class _Arrays(NamedTuple):
+    """Where the scan writes what it reads."""
+
+    grades: IntArray
+    ids: IntArray
+    docs: IntArray
+    places: IntArray
+    row_ends: IntArray
+    columns: np.ndarray
+    values: FloatArray
+    hard: IntArray
+
+    def add(
+        self, line: Line, text: bytes, at: int, stop: int, row: int, entry: int
+    ) -> None:
+        """Write what `parse_line` has read of the bytes from `at` to `stop`."""
+        end = entry + len(line.columns)
+        self.grades[row] = line.grade
+        self.places[row] = at
+        self.row_ends[row] = end
+        self.columns[entry:end] = line.columns
+        self.values[entry:end] = line.values
+        # Ids are kept as byte ranges; the first colon of a line is that of its query.
+        first = text.find(b":", at) + 1
+        self.ids[row] = first, first + len(line.query.encode())
+        comment = text.find(b"#", at, stop)
+        codes = np.frombuffer(text, dtype=np.uint8)
+        self.docs[row] = find_document(codes, comment, stop) if comment >= 0 else (0, 0)
+
+
+def _decode(word: bytes) -> str:
+    return word.decode("utf-8", "replace")
