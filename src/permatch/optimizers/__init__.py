@@ -2,6 +2,7 @@
 
 from permatch.optimizers.bundle import BundleOptimum, minimize_bundle
 from permatch.optimizers.lbfgs import SOLVERS, Optimum, check_solver, minimize
+from permatch.optimizers.newton import minimize_newton
 
 __all__ = [
     "SOLVERS",
@@ -10,4 +11,5 @@ __all__ = [
     "check_solver",
     "minimize",
     "minimize_bundle",
+    "minimize_newton",
 ]

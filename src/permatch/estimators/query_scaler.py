@@ -1,0 +1,284 @@
+"""Features scaled within each query, by the documents of that query alone.
+
+What makes a document stand out is how it compares with the others that answer the query:
+raw values of different queries are hardly comparable.  Nothing is learnt from the training
+data, so nothing leaks into the test data.
+"""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+
+from permatch._types import IntArray
+from permatch.errors import InvalidOptionError, InvalidQueriesError, NotFittedError
+from permatch.kernels.query_scaling import (
+    scale_minmax,
+    scale_minmax_sparse,
+    scale_standard,
+)
+from permatch.queries import QueryRows, check_documents, query_rows
+
+#: How features are scaled.
+METHODS = ("minmax", "standard")
+
+
+class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Scale every feature within each query.
+
+    Parameters
+    ----------
+    method : {"minmax", "standard"}
+        To the range from 0 to 1, or to mean 0 and variance 1, over the documents of a
+        query.  A feature that is the same for all of them becomes 0.
+    copy : bool
+        With False, float arrays are scaled where they are, to save memory.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `fit` was given a data frame.
+    has_queries_ : bool
+        Whether `fit` was told the queries; `transform` then has to be told, too.
+
+    Notes
+    -----
+    In a pipeline the queries reach the scaler by metadata routing:
+    ``sklearn.set_config(enable_metadata_routing=True)`` and
+    ``QueryScaler().set_fit_request(qid=True).set_transform_request(qid=True)``.
+
+    Sparse features can be scaled by ``"minmax"`` where no feature is negative, so that
+    zeros stay zeros; the result is sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0], [10.0, 0.0], [20.0, 1.0]])
+    >>> QueryScaler().fit_transform(X, qid=[1, 1, 2, 2])
+    array([[0., 0.],
+           [1., 0.],
+           [0., 0.],
+           [1., 1.]])
+    """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    has_queries_: bool
+
+    def __init__(
+        self, method: Literal["minmax", "standard"] = "minmax", *, copy: bool = True
+    ) -> None:
+        self.method = method
+        self.copy = copy
+
+    def fit(self, X: Any, y: Any = None, qid: Any = None, group: Any = None) -> Self:
+        """Note the features; nothing else is learnt.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            One row of features per document.
+        y : ignored
+            Here because scikit-learn passes it.
+        qid : array of shape (n,), optional
+            The query of every document; without `qid` and `group` all are of one query.
+        group : array of shape (q,), optional
+            Instead of `qid`: how many consecutive rows each query has.
+
+        Returns
+        -------
+        QueryScaler
+            Itself.
+        """
+        self._learn(X, check_documents(X), qid, group)
+        return self
+
+    def _learn(self, X: Any, documents: Any, qid: Any, group: Any) -> QueryRows:
+        _check_method(self.method)
+        rows = _rows_of(qid, group, documents.shape[0])
+        names = _column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_features_in_ = documents.shape[1]
+        self.has_queries_ = qid is not None or group is not None
+        return rows
+
+    def transform(self, X: Any, qid: Any = None, group: Any = None) -> Any:
+        """Return the documents with their features scaled within each query.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            One row of features per document.
+        qid : array of shape (n,), optional
+            The query of every document, in any order.
+        group : array of shape (q,), optional
+            Instead of `qid`: how many consecutive rows each query has.
+
+        Returns
+        -------
+        ndarray or sparse matrix of shape (n, d)
+            In the order of the rows given; float32 stays float32.
+        """
+        if not hasattr(self, "n_features_in_"):
+            raise NotFittedError(
+                "transform needs a fitted QueryScaler; this one is not. Call fit or "
+                "fit_transform first."
+            )
+        self._check_names(X)
+        documents = check_documents(X, self.n_features_in_)
+        if self.has_queries_ and qid is None and group is None:
+            raise InvalidQueriesError(
+                "transform must be told the queries, by qid or group, as fit was; got "
+                "neither. In a pipeline, enable metadata routing and call "
+                "set_transform_request(qid=True)."
+            )
+        return self._scale(X, documents, _rows_of(qid, group, documents.shape[0]))
+
+    def _scale(self, X: Any, documents: Any, rows: QueryRows) -> Any:
+        is_ours = not self.copy or not _shares_memory(documents, X)
+        if rows.order is None:
+            is_reused = is_ours and not sparse.issparse(documents)
+            out = documents if is_reused and documents.flags.writeable else None
+            return scale_within_queries(documents, rows.starts, self.method, out)
+        together = documents[rows.order]
+        scaled = scale_within_queries(together, rows.starts, self.method, None)
+        if sparse.issparse(scaled):
+            return scaled[np.argsort(rows.order)]
+        is_reused = is_ours and documents.flags.writeable
+        out = documents if is_reused else np.empty_like(documents)
+        out[rows.order] = scaled
+        return out
+
+    def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Any, y: Any = None, qid: Any = None, group: Any = None
+    ) -> Any:
+        """Fit, then return the documents scaled.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            One row of features per document.
+        y : ignored
+            Here because scikit-learn passes it.
+        qid : array of shape (n,), optional
+            The query of every document; without `qid` and `group` all are of one query.
+        group : array of shape (q,), optional
+            Instead of `qid`: how many consecutive rows each query has.
+
+        Returns
+        -------
+        ndarray or sparse matrix of shape (n, d)
+            In the order of the rows given.
+        """
+        documents = check_documents(X)
+        return self._scale(X, documents, self._learn(X, documents, qid, group))
+
+    def _check_names(self, X: Any) -> None:
+        names = _column_names(X)
+        known = getattr(self, "feature_names_in_", None)
+        if names is None or known is None or list(names) == list(known):
+            return
+        raise InvalidQueriesError(
+            f"documents must have the features that fit was given, {', '.join(known)}, in "
+            f"this order; got {', '.join(names)}. Select the columns by name."
+        )
+
+
+def scale_within_queries(
+    documents: Any, starts: IntArray, method: str = "minmax", out: Any = None
+) -> Any:
+    """Return features scaled within each query.
+
+    Parameters
+    ----------
+    documents : ndarray or sparse rows of shape (n, d)
+        Checked features, float64 or float32, the rows of a query together.
+    starts : ndarray of shape (q + 1,)
+        Query k has the rows ``starts[k]:starts[k + 1]``.
+    method : {"minmax", "standard"}
+        To the range from 0 to 1, or to mean 0 and variance 1.
+    out : ndarray of shape (n, d), optional
+        Where to write; may be `documents` itself.  Not for sparse rows.
+
+    Returns
+    -------
+    ndarray or sparse rows of shape (n, d)
+        `out`, if given.
+    """
+    _check_method(method)
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    if sparse.issparse(documents):
+        return _scale_sparse(documents, starts, method)
+    scaled = np.empty_like(documents) if out is None else out
+    scale = scale_minmax if method == "minmax" else scale_standard
+    query, feature = scale(documents, starts, scaled)
+    if query >= 0:
+        raise InvalidQueriesError(
+            "features must be small enough for their range and variance to be finite; "
+            f"those of feature {feature} in query number {query} are not. Divide it by a "
+            "large number."
+        )
+    return scaled
+
+
+def _scale_sparse(documents: Any, starts: IntArray, method: str) -> Any:
+    if method != "minmax":
+        raise InvalidQueriesError(
+            f"sparse features can only be scaled by 'minmax', since {method!r} would turn "
+            "zeros into other numbers. Use minmax, or a dense array (X.toarray())."
+        )
+    if not documents.has_canonical_format:
+        documents = documents.copy()
+        documents.sum_duplicates()
+    values = np.empty_like(documents.data)
+    query, feature = scale_minmax_sparse(
+        documents.data,
+        documents.indices,
+        documents.indptr,
+        documents.shape[1],
+        starts,
+        values,
+    )
+    if query >= 0:
+        raise InvalidQueriesError(
+            "sparse features must not be negative to be scaled, since their zeros would "
+            f"turn into other numbers; feature {feature} is, in query number {query}. Use "
+            "a dense array (X.toarray())."
+        )
+    return type(documents)(
+        (values, documents.indices, documents.indptr), shape=documents.shape
+    )
+
+
+def _rows_of(qid: Any, group: Any, n_documents: int) -> QueryRows:
+    if qid is None and group is None:
+        group = [n_documents]
+    return query_rows(qid, group, n_documents)
+
+
+def _check_method(method: Any) -> None:
+    if method not in METHODS:
+        raise InvalidOptionError(
+            f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}."
+        )
+
+
+def _column_names(X: Any) -> np.ndarray | None:
+    """Return the names of the columns of a data frame, if they are all text."""
+    names = getattr(X, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return np.asarray(list(names), dtype=object)
+
+
+def _shares_memory(documents: Any, X: Any) -> bool:
+    """Return whether writing to the checked documents might be seen in those given."""
+    if isinstance(X, np.ndarray):
+        return np.may_share_memory(documents, X)
+    return not isinstance(X, list | tuple)

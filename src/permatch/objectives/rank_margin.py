@@ -1,0 +1,234 @@
+"""The structured hinge of ranked lists, by document scores: the losses of DORM.
+
+    risk(scores) = sum_n weight_n max_pi [ loss_n(pi) + sum_i (c_pi(i) - t_i) s_i ]
+    slope        = sum_n weight_n (c_pi_n(i) - t_i)  at document i of n, pi_n the maximiser
+
+List n is observed in the order of its grades, with the weights t of `subset_likelihood`.
+The loss of a placement splits over documents and positions, so the maximiser is the best
+assignment.  The observed order competes too, so every term is at least 0.
+
+    ndcg     1 - sum_i g_i d_pi(i) / Z     gains g = 2^grade - 1, discounts 1 / log2(1 + j)
+    dcg      Z - sum_i g_i d_pi(i)         Z the sum of the observed order
+    hamming  share of positions that hold a document of another grade than observed
+
+References
+----------
+Q. V. Le and A. J. Smola, "Direct optimization of ranking measures", arXiv:0704.3359 (2007).
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from permatch._parallel import run_tasks
+from permatch._types import FloatArray, IntArray
+from permatch.errors import GradeError, InvalidOptionError
+from permatch.kernels.rank_hinge import MAX_SET_SIZE, add_hinges
+from permatch.objectives.subset_likelihood import (
+    PositionWeights,
+    Ties,
+    check_finite,
+    check_position_weights,
+    grade_subsets,
+)
+from permatch.objectives.subsets import Subsets
+
+RankLoss = Literal["ndcg", "dcg", "hamming"]
+
+# Documents of a task of whole lists: about a millisecond of sorting.
+_TASK_DOCUMENTS = 20_000
+
+
+def _discounted_losses(grades: IntArray, is_normalised: bool) -> FloatArray:
+    """Return what every document loses by standing at every position, (p, m, m)."""
+    gains = np.exp2(grades) - 1.0
+    discounts = check_position_weights("discount", grades.shape[1])
+    losses = gains[:, :, None] * (discounts[:, None] - discounts)
+    return losses / (gains @ discounts)[:, None, None] if is_normalised else losses
+
+
+def _hamming_losses(grades: IntArray) -> FloatArray:
+    """Return 1 / m where the observed order has another grade, (p, m, m)."""
+    return (grades[:, :, None] != grades[:, None, :]) / grades.shape[1]
+
+
+_LOSSES = {
+    "ndcg": lambda grades: _discounted_losses(grades, True),
+    "dcg": lambda grades: _discounted_losses(grades, False),
+    "hamming": _hamming_losses,
+}
+
+
+def placement_cost(size: int) -> int:
+    """Return about how many steps the best placement of one list takes."""
+    return size << size if size <= MAX_SET_SIZE else size**3
+
+
+class SubsetHinge:
+    """Structured hinge of subsets in the order of their grades.
+
+    Parameters
+    ----------
+    subsets : Subsets
+        Small lists of documents.
+    grades : ndarray of shape (n,)
+        The grade of every document, at least 0.
+    position_weights : None, "discount" or sequence of float
+        See `check_position_weights`.
+    query_weights : ndarray of shape (q,)
+        The weight of all subsets of a query together.
+    loss : {"ndcg", "dcg", "hamming"}
+        What a wrong placement costs.
+    ties : {"average", "first"}
+        Documents of equal grade share their positions, or stand in the order drawn.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(
+        self,
+        subsets: Subsets,
+        grades: IntArray,
+        position_weights: PositionWeights,
+        query_weights: FloatArray,
+        *,
+        loss: RankLoss = "ndcg",
+        ties: Ties = "average",
+        n_jobs: int = 1,
+    ) -> None:
+        if loss not in _LOSSES:
+            raise InvalidOptionError(
+                f"loss must be one of {', '.join(map(repr, _LOSSES))}; got {loss!r}."
+            )
+        self.n_documents = subsets.n_documents
+        self.n_jobs = n_jobs
+        self._parts = grade_subsets(
+            subsets, grades, position_weights, query_weights, ties, placement_cost
+        )
+        self._losses = [_LOSSES[loss](part.grades) for part in self._parts]
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk and a subgradient of it by the scores."""
+        slope = np.zeros(self.n_documents)
+        terms: list[float] = []
+        for part, losses in zip(self._parts, self._losses, strict=True):
+            values = np.empty(len(part.cuts) - 1)
+
+            def work(k: int, part=part, losses=losses, values=values) -> None:
+                values[k] = add_hinges(
+                    scores,
+                    part.rows,
+                    part.patterns,
+                    part.targets,
+                    losses,
+                    part.weights,
+                    part.position_weights,
+                    slope,
+                    part.cuts[k],
+                    part.cuts[k + 1],
+                )
+
+            run_tasks(work, len(values), self.n_jobs)
+            terms.extend(values)
+        return check_finite(math.fsum(terms)), slope
+
+
+class ListHinge:
+    """Structured hinge of whole lists, with the loss 1 - NDCG.
+
+    The position weights are ``kappa`` times the discounts.  Loss and score of a placement
+    then share a factor, ``d_j (kappa s_i - g_i / Z)``: the maximiser is a sort.  Documents
+    of equal grade share the mean weight of their positions.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (q + 1,)
+        Query k has the documents ``starts[k]:starts[k + 1]``.
+    grades : ndarray of shape (n,)
+        The grade of every document, at least 0.
+    query_weights : ndarray of shape (q,)
+        The weight of every query; without effect where all documents have one grade.
+    kappa : float
+        Scale of the position weights.
+    n_jobs : int
+        Threads.
+
+    Notes
+    -----
+    O(D log D) for a list of D documents.
+    """
+
+    def __init__(
+        self,
+        starts: IntArray,
+        grades: IntArray,
+        query_weights: FloatArray,
+        kappa: float = 1.0,
+        *,
+        n_jobs: int = 1,
+    ) -> None:
+        if not 0.0 < kappa < math.inf:
+            raise InvalidOptionError(
+                f"kappa must be a finite number above 0; got {kappa!r}."
+            )
+        self.kappa = float(kappa)
+        self.n_jobs = n_jobs
+        self._starts = np.asarray(starts, dtype=np.intp)
+        self._query_weights = np.asarray(query_weights, dtype=np.float64)
+        longest = int(np.diff(self._starts).max(initial=0))
+        self._discounts = check_position_weights("discount", longest)
+        self._shares = np.zeros(len(grades))  # g / Z
+        self._targets = np.zeros(len(grades))
+        is_used = [self._observe(k, grades) for k in range(len(starts) - 1)]
+        self._queries = np.flatnonzero(is_used)
+        n_before = np.cumsum(np.diff(self._starts)[self._queries]) // _TASK_DOCUMENTS
+        self._cuts = np.append(np.unique(n_before, return_index=True)[1], len(n_before))
+        if not len(self._queries):
+            raise GradeError(
+                "documents of one query must differ in grade to be told apart; in each of "
+                f"the {len(is_used)} queries all have the same. Check the grades and query "
+                "ids."
+            )
+
+    def _observe(self, k: int, grades: IntArray) -> bool:
+        """Fill gains and observed weights of query k; return whether its grades differ."""
+        rows = slice(self._starts[k], self._starts[k + 1])
+        kinds, inverse, counts = np.unique(
+            -grades[rows], return_inverse=True, return_counts=True
+        )
+        if len(kinds) < 2:
+            return False
+        begins = np.cumsum(counts) - counts
+        discounts = self._discounts[: counts.sum()]
+        means = np.add.reduceat(discounts, begins) / counts
+        self._targets[rows] = means[inverse]
+        gains = np.exp2(grades[rows]) - 1.0
+        self._shares[rows] = gains / (gains @ self._targets[rows])
+        return True
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk and a subgradient of it by the scores."""
+        slope = np.zeros(len(self._targets))
+        values = np.zeros(len(self._queries))
+
+        def work(task: int) -> None:
+            for n in range(self._cuts[task], self._cuts[task + 1]):
+                values[n] = self._add_list(self._queries[n], scores, slope)
+
+        run_tasks(work, len(self._cuts) - 1, self.n_jobs)
+        return check_finite(math.fsum(values)), slope
+
+    def _add_list(self, k: int, scores: FloatArray, slope: FloatArray) -> float:
+        """Fill the slopes of query k; return its risk."""
+        rows = slice(self._starts[k], self._starts[k + 1])
+        shares, weight = self._shares[rows], self._query_weights[k]
+        # Only differences count: without a common offset they keep their digits.
+        own = self.kappa * (scores[rows] - scores[rows].max())
+        order = np.argsort(shares - own, kind="stable")
+        shifts = -self._targets[rows]
+        shifts[order] += self._discounts[: len(order)]
+        slope[rows] = weight * self.kappa * shifts
+        hinge = float((shifts * (own - shares)).sum())
+        # Rounding must not push a list below what its observed order attains.
+        return weight * (0.0 if hinge < 0.0 else hinge)

@@ -1,0 +1,166 @@
+"""Losses of document scores made into objectives of a coefficient vector.
+
+    scores = documents @ (coef / scale)                        one score per document
+    value(coef)    = alpha/2 |coef|^2 + loss(scores)
+    gradient(coef) = alpha coef + documents' slope / scale     slope = d loss / d scores
+
+The features of a document are read here and nowhere else: losses know scores only, so no
+array of documents, positions and features exists.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from permatch._parallel import run_tasks
+from permatch._types import FloatArray, IntArray
+from permatch._validation import MAX_SCORE
+from permatch.errors import PrecisionError
+from permatch.kernels.linear import add_rows, add_squares, score_rows
+
+# Values of a task; less is not worth a thread.
+_VALUES_PER_TASK = 1 << 19
+
+
+class ScoreLoss(Protocol):
+    """A loss of document scores, of weights that sum to one."""
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its derivative by every score."""
+        ...
+
+
+class LinearScores:
+    """The linear map from scaled coefficients to document scores, and its transpose.
+
+    Parameters
+    ----------
+    documents : ndarray or sparse matrix of shape (n, d)
+        One row of features per document.
+    scale : ndarray of shape (d,)
+        What every feature is divided by.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(self, documents: Any, scale: FloatArray, n_jobs: int = 1) -> None:
+        self.documents = documents
+        self.scale = scale
+        self.n_jobs = n_jobs
+        self._per_task = max(1, _VALUES_PER_TASK // documents.shape[1])
+        self._n_tasks = -(-documents.shape[0] // self._per_task)
+
+    def scores(self, coef: FloatArray) -> FloatArray:
+        """Return the score of every document, (n,)."""
+        raw = coef / self.scale
+        documents = self.documents
+        if sparse.issparse(documents):
+            scores = documents @ raw
+        else:
+            scores = np.empty(documents.shape[0])
+
+            def score(k: int) -> None:
+                score_rows(documents, raw, scores, *self._range(k))
+
+            run_tasks(score, self._n_tasks, self.n_jobs)
+        if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too
+            raise PrecisionError(
+                "scores must stay finite during learning; features times coefficients are "
+                "beyond float64. Use scale_features=True, or smaller features."
+            )
+        return scores
+
+    def pull_back(self, slope: FloatArray) -> FloatArray:
+        """Return the derivative by every scaled coefficient, (d,)."""
+        documents = self.documents
+        if sparse.issparse(documents):
+            return (documents.T @ slope) / self.scale
+        totals = np.zeros((self._n_tasks, documents.shape[1]))
+
+        def add(k: int) -> None:
+            add_rows(documents, slope, totals[k], *self._range(k))
+
+        run_tasks(add, self._n_tasks, self.n_jobs)
+        return totals.sum(axis=0) / self.scale
+
+    def _range(self, k: int) -> tuple[int, int]:
+        first = k * self._per_task
+        return first, min(first + self._per_task, self.documents.shape[0])
+
+
+class LinearRanking:
+    """A penalised loss as a function of the scaled coefficients.
+
+    Parameters
+    ----------
+    linear : LinearScores
+        From coefficients to scores.
+    loss : ScoreLoss
+        From scores to a value and slopes.
+    alpha : float
+        Strength of the quadratic penalty.
+    """
+
+    def __init__(self, linear: LinearScores, loss: ScoreLoss, alpha: float) -> None:
+        self.linear = linear
+        self.loss = loss
+        self.alpha = alpha
+
+    def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective and its gradient at `coef`."""
+        value, grad = self.risk_and_subgradient(coef)
+        return value + 0.5 * self.alpha * float(coef @ coef), grad + self.alpha * coef
+
+    def risk_and_subgradient(self, coef: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss without the penalty, and a (sub)gradient of it."""
+        value, slope = self.loss.value_and_slope(self.linear.scores(coef))
+        return value, self.linear.pull_back(slope)
+
+
+def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> FloatArray:
+    """Return every feature's standard deviation around the means of its queries, (d,).
+
+    Only differences within a query tell documents apart, so this is the unit in which a
+    feature acts; 1 for features that differ in no query.
+    """
+    n_documents, n_features = documents.shape
+    if sparse.issparse(documents):
+        squares = np.zeros(n_features)
+        for first, last in zip(starts[:-1], starts[1:], strict=True):
+            rows = documents[first:last]
+            n_rows = last - first
+            mean = np.asarray(rows.sum(axis=0)).ravel() / n_rows
+            # Around the mean: what is stored, then the zeros that are not.
+            away = (rows.data - mean[rows.indices]) ** 2
+            n_stored = np.bincount(rows.indices, minlength=n_features)
+            squares += np.bincount(rows.indices, away, minlength=n_features)
+            squares += (n_rows - n_stored) * mean**2
+    else:
+        per_task = max(1, _VALUES_PER_TASK * (len(starts) - 1) // documents.size)
+        n_tasks = -(-(len(starts) - 1) // per_task)
+        parts = np.zeros((n_tasks, n_features))
+
+        def add(k: int) -> None:
+            last = min((k + 1) * per_task, len(starts) - 1)
+            scratch = np.empty(n_features)
+            add_squares(documents, starts, scratch, parts[k], k * per_task, last)
+
+        run_tasks(add, n_tasks, n_jobs)
+        squares = parts.sum(axis=0)
+    spread = np.sqrt(squares / n_documents)
+    if not np.isfinite(spread).all():
+        worst = int(np.argmin(np.isfinite(spread)))
+        raise PrecisionError(
+            f"the spread of every feature must be finite; that of feature {worst} is "
+            "beyond float64. Give it in a larger unit."
+        )
+    # Rounding leaves a constant feature a spread of some units in its last place.
+    largest = _largest(documents)
+    return np.where(spread > 1e-12 * largest, spread, 1.0)
+
+
+def _largest(documents: Any) -> FloatArray:
+    if sparse.issparse(documents):
+        return np.asarray(abs(documents).max(axis=0).todense()).ravel()
+    return np.maximum(documents.max(axis=0), -documents.min(axis=0))

@@ -1,0 +1,275 @@
+"""The negative log-likelihood of the observed order of small lists, by document scores.
+
+    value(scores) = sum_n weight_n ( log Z_n - <t_n, s_n> )
+    slope(scores) = sum_n weight_n ( E[c of every document] - t_n )   at the documents of n
+
+Subset n has the scores s_n; placing its document i at position j scores ``c_j s_i``, Z sums
+over all placements.  The observed weights t are c in order of decreasing grade.  Grades may
+be equal: with ``ties="average"`` documents of equal grade share the mean weight of their
+positions, which gives the mean log-likelihood over all orders of the tied; with
+``ties="first"`` they stay in the order drawn.  The value is convex in the scores, and a
+constant added to the scores of a query changes nothing.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from permatch._parallel import run_tasks
+from permatch._types import FloatArray, IntArray
+from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
+from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_long_lists, add_short_lists
+from permatch.objectives.subsets import SubsetGroup, Subsets
+
+Ties = Literal["average", "first"]
+PositionWeights = Any  # None, "discount", or a non-increasing sequence
+
+#: Largest subsets: two tables of 2^20 numbers a thread, a tenth of a second a subset.
+MAX_SUBSET_SIZE = 20
+
+_TIES = ("average", "first")
+# Steps of a task: about a millisecond, so that a thread is worth its start.
+_TASK_COST = 400_000
+
+
+def check_position_weights(position_weights: PositionWeights, size: int) -> FloatArray:
+    """Return the weight of every position of a list, best first.
+
+    Parameters
+    ----------
+    position_weights : None, "discount" or sequence of float
+        None: ``size - j`` at position j = 1 .. size, as in the paper; ``"discount"``:
+        ``1 / log2(1 + j)``; or the weights themselves, non-increasing.
+    size : int
+        Number of positions.
+
+    Returns
+    -------
+    ndarray of shape (size,)
+        Finite, non-increasing, not all equal.
+
+    Raises
+    ------
+    InvalidOptionError
+        If the weights are not like that.
+
+    Examples
+    --------
+    >>> check_position_weights(None, 3)
+    array([2., 1., 0.])
+    """
+    if position_weights is None:
+        return np.arange(size - 1, -1, -1.0)
+    if isinstance(position_weights, str):
+        if position_weights != "discount":
+            raise InvalidOptionError(
+                "position_weights must be None, 'discount' or a non-increasing sequence; "
+                f"got {position_weights!r}."
+            )
+        return 1.0 / np.log2(np.arange(2.0, size + 2.0))
+    try:
+        weights = np.array(position_weights, dtype=np.float64)
+    except (TypeError, ValueError) as err:
+        raise InvalidOptionError(
+            f"position_weights must be {size} numbers; {err}. Use None for size - j."
+        ) from err
+    if weights.shape != (size,):
+        raise InvalidOptionError(
+            f"position_weights must hold one number for each of the {size} positions; got "
+            f"shape {weights.shape}. None and 'discount' fit lists of any length."
+        )
+    if not np.isfinite(weights).all():
+        raise InvalidOptionError(
+            f"position_weights must be finite; got {weights.tolist()}."
+        )
+    if (np.diff(weights) > 0.0).any():
+        worst = int(np.argmax(np.diff(weights) > 0.0))
+        raise InvalidOptionError(
+            "position_weights must not increase, for the best order to be a sort; got "
+            f"{weights[worst]:g} at position {worst + 1} before {weights[worst + 1]:g}. "
+            "Sort them."
+        )
+    if weights[0] == weights[-1]:
+        raise InvalidOptionError(
+            "position_weights must not all be equal: no order would be better than "
+            f"another; got {weights[0]:g} at all {size} positions."
+        )
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class GradedSubsets:
+    """Subsets of one size with all that is known of them before scores are.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, m)
+        Documents.
+    weights : ndarray of shape (n,)
+        Weight of every subset.
+    patterns : ndarray of shape (n,)
+        Which of the grade patterns a subset has.
+    grades : ndarray of shape (p, m)
+        The grade patterns that occur, each non-increasing.
+    position_weights : ndarray of shape (m,)
+        Weight of every position.
+    targets : ndarray of shape (p, m)
+        Observed position weights of the documents of a pattern.
+    cuts : ndarray of shape (n_tasks + 1,)
+        Subsets ``cuts[k]:cuts[k + 1]`` are task k; no query is in two of them, so that
+        every task adds to slopes of its own.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    patterns: IntArray
+    grades: IntArray
+    position_weights: FloatArray
+    targets: FloatArray
+    cuts: IntArray
+
+
+def grade_subsets(
+    subsets: Subsets,
+    grades: IntArray,
+    position_weights: PositionWeights,
+    query_weights: FloatArray,
+    ties: Ties,
+    cost: Callable[[int], int],
+) -> list[GradedSubsets]:
+    """Return the subsets, size by size, with patterns, weights and targets.
+
+    A subset of query k weighs ``query_weights[k]`` over the number of its subsets; one of m
+    documents costs ``cost(m)``, in units of which a task has about `_TASK_COST`.
+    """
+    if ties not in _TIES:
+        raise InvalidOptionError(
+            f"ties must be one of {', '.join(map(repr, _TIES))}; got {ties!r}."
+        )
+    each = np.asarray(query_weights, dtype=np.float64) / np.maximum(subsets.counts, 1)
+    graded = []
+    for group in subsets.groups:
+        c = check_position_weights(position_weights, group.size)
+        patterns, kinds = _find_patterns(grades[group.rows])
+        targets = np.tile(c, (len(kinds), 1))
+        if ties == "average":
+            targets = _average_ties(c, kinds)
+        cuts = _cut_tasks(group, max(1, _TASK_COST // cost(group.size)))
+        rows = np.ascontiguousarray(group.rows)
+        weights = each[group.owners]
+        graded.append(GradedSubsets(rows, weights, patterns, kinds, c, targets, cuts))
+    return graded
+
+
+def _find_patterns(grades: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the number of every row's pattern, and the distinct rows."""
+    base = int(grades.max()) + 1
+    if base ** grades.shape[1] < 2**63:  # one number tells a pattern
+        codes = np.zeros(len(grades), dtype=np.int64)
+        for column in grades.T:
+            codes = codes * base + column
+        _, first, patterns = np.unique(codes, return_index=True, return_inverse=True)
+        return patterns.astype(np.intp, copy=False).reshape(-1), grades[first]
+    kinds, patterns = np.unique(grades, axis=0, return_inverse=True)
+    return patterns.astype(np.intp, copy=False).reshape(-1), kinds
+
+
+def _average_ties(position_weights: FloatArray, kinds: IntArray) -> FloatArray:
+    """Return the mean position weight of the places with the same grade, (p, m)."""
+    is_tied = (kinds[:, :, None] == kinds[:, None, :]).astype(np.float64)
+    return is_tied @ position_weights / is_tied.sum(axis=2)
+
+
+def _cut_tasks(group: SubsetGroup, per_task: int) -> IntArray:
+    """Cut subsets into runs of about `per_task`, each of whole queries."""
+    ends = np.append(np.flatnonzero(np.diff(group.owners)) + 1, len(group.owners))
+    wanted = np.arange(per_task, len(group.owners) + per_task, per_task)
+    cuts = ends[np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)]
+    return np.unique(np.append(cuts, 0))
+
+
+def check_finite(value: float) -> float:
+    """Return the value of a loss, or say that the scores are too large for it."""
+    if not math.isfinite(value):
+        raise PrecisionError(
+            "scores must be finite, and far from the limits of float64; the loss is "
+            f"{value}. Scale the features to moderate size."
+        )
+    return value
+
+
+class SubsetLikelihood:
+    """Negative log-likelihood of subsets in the order of their grades.
+
+    Parameters
+    ----------
+    subsets : Subsets
+        Small lists of documents.
+    grades : ndarray of shape (n,)
+        The grade of every document, at least 0.
+    position_weights : None, "discount" or sequence of float
+        See `check_position_weights`.
+    query_weights : ndarray of shape (q,)
+        The weight of all subsets of a query together.
+    ties : {"average", "first"}
+        Documents of equal grade share their positions, or stand in the order drawn.
+    n_jobs : int
+        Threads.
+
+    Notes
+    -----
+    O(M^2) exponentials and O(M 2^M) sums a subset; memory for the subsets themselves, one
+    slope a document, and 2^M numbers a thread.
+    """
+
+    def __init__(
+        self,
+        subsets: Subsets,
+        grades: IntArray,
+        position_weights: PositionWeights,
+        query_weights: FloatArray,
+        *,
+        ties: Ties = "average",
+        n_jobs: int = 1,
+    ) -> None:
+        largest = max(group.size for group in subsets.groups)
+        if largest > MAX_SUBSET_SIZE:
+            raise SizeLimitError(
+                f"subset_size must be at most {MAX_SUBSET_SIZE} for a likelihood, whose "
+                f"cost doubles with every document; got {largest}. Use 'all', which takes "
+                "whole lists, or a margin (DORM)."
+            )
+        self.n_documents = subsets.n_documents
+        self.n_jobs = n_jobs
+        self._parts = grade_subsets(
+            subsets, grades, position_weights, query_weights, ties, lambda m: m << m
+        )
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its derivative by every score."""
+        slope = np.zeros(self.n_documents)
+        terms: list[float] = []
+        for part in self._parts:
+            is_short = part.rows.shape[1] <= MAX_LANE_SIZE
+            add = add_short_lists if is_short else add_long_lists
+            values = np.empty(len(part.cuts) - 1)
+
+            def work(k: int, part=part, add=add, values=values) -> None:
+                values[k] = add(
+                    scores,
+                    part.rows,
+                    part.patterns,
+                    part.targets,
+                    part.weights,
+                    part.position_weights,
+                    slope,
+                    part.cuts[k],
+                    part.cuts[k + 1],
+                )
+
+            run_tasks(work, len(values), self.n_jobs)
+            terms.extend(values)
+        return check_finite(math.fsum(terms)), slope

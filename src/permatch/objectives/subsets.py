@@ -1,0 +1,293 @@
+"""Small lists drawn from the documents of every query: the paper's bootstrap.
+
+A subset is M documents of one query, drawn with replacement, given that every grade of the
+query occurs.  Nothing is drawn in vain: the grades come first, m_g >= 1 documents of grade
+g with
+
+    probability of (m_g)  proportional to  prod_g p_g^m_g / m_g!      sum_g m_g = M
+
+where p_g is the share of grade g in the query, then m_g documents uniformly, with
+replacement, within each grade.  This is exactly the distribution of M draws from the whole
+query that are thrown away unless every grade is there.  Numbers of grades are drawn from
+the highest grade down, given what is left, by the tail sums
+
+    tail_g(m) = sum_{t >= 1} p_g^t / t! tail_g+1(m - t)               tail of no grades = 1.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from permatch._types import BoolArray, FloatArray, IntArray, Seed
+from permatch._validation import check_count, check_rng, enough_memory
+from permatch.errors import GradeError, InvalidOptionError
+from permatch.objectives.grade_runs import sort_by_grade
+
+MissingGrades = Literal["skip", "fill"]
+_POLICIES = ("skip", "fill")
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetGroup:
+    """Subsets of one size, those of a query together.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_subsets, size)
+        The documents of every subset, best grade first; equal grades in the order drawn.
+    owners : ndarray of shape (n_subsets,)
+        The query of every subset, non-decreasing.
+    """
+
+    rows: IntArray
+    owners: IntArray
+
+    @property
+    def size(self) -> int:
+        """Documents of a subset, M."""
+        return self.rows.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """Subsets of the documents of many queries.
+
+    Attributes
+    ----------
+    groups : tuple of SubsetGroup
+        The subsets by size.
+    counts : ndarray of shape (n_queries,)
+        Number of subsets of every query; 0 for a query that was skipped.
+    n_documents : int
+        Number of documents in all queries.
+    """
+
+    groups: tuple[SubsetGroup, ...]
+    counts: IntArray
+    n_documents: int
+
+    @property
+    def n_subsets(self) -> int:
+        """Number of subsets in all."""
+        return int(self.counts.sum())
+
+    @property
+    def is_used(self) -> BoolArray:
+        """Whether a query has subsets, (n_queries,)."""
+        return self.counts > 0
+
+    @property
+    def n_skipped(self) -> int:
+        """Number of queries without subsets."""
+        return int((self.counts == 0).sum())
+
+
+def draw_subsets(
+    starts: IntArray,
+    grades: IntArray,
+    subset_size: int | Literal["grades"],
+    *,
+    n_subsets: float = 0.4,
+    missing_grades: MissingGrades = "skip",
+    random_state: Seed = 0,
+) -> Subsets:
+    """Draw subsets of every query in which each of its grades occurs.
+
+    A query of D documents gets ``max(1, round(n_subsets * D * M))`` of them.  Skipped are
+    queries whose documents are all of one grade, and those with more grades than M.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (n_queries + 1,)
+        Query k has the documents ``starts[k]:starts[k + 1]``.
+    grades : ndarray of shape (n_documents,)
+        The grade of every document.
+    subset_size : int or "grades"
+        Documents of a subset, M; ``"grades"``: as many as the query has grades.
+    n_subsets : float
+        Subsets drawn, as a share of documents times M.
+    missing_grades : {"skip", "fill"}
+        What to do with a query that has fewer grades than others have, when M is given:
+        leave it out, or draw subsets with the grades there are.
+    random_state : int, Generator or None
+        Where the draws come from.  Every query has a generator of its own, so its subsets
+        do not depend on what the other queries hold.
+
+    Returns
+    -------
+    Subsets
+        The subsets, best grade first.
+
+    Raises
+    ------
+    InvalidOptionError
+        If an option is outside its range.
+    GradeError
+        If no query is left to learn from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grades = np.array([0, 2, 1, 0, 0, 1])
+    >>> subsets = draw_subsets(np.array([0, 4, 6]), grades, 3, n_subsets=0.25)
+    >>> grades[subsets.groups[0].rows]
+    array([[2, 1, 0],
+           [2, 1, 0],
+           [2, 1, 0]])
+    >>> subsets.n_skipped
+    1
+    """
+    share = _check_options(subset_size, n_subsets, missing_grades)
+    runs = sort_by_grade(starts, grades)
+    n_kinds = runs.counts
+    if subset_size == "grades":
+        sizes = n_kinds
+        is_used = n_kinds > 1
+    else:
+        size = check_count(subset_size, "subset_size", 2)
+        sizes = np.full(len(n_kinds), size, dtype=np.intp)
+        is_used = (n_kinds > 1) & (n_kinds <= size)
+        if missing_grades == "skip":
+            is_used &= n_kinds == n_kinds.max(initial=0)
+    if not is_used.any():
+        raise _nothing_left(subset_size, n_kinds)
+    lengths = np.diff(starts)
+    wanted = np.where(is_used, np.maximum(1.0, np.rint(share * lengths * sizes)), 0.0)
+    n_bytes = 8.0 * float(wanted @ (4 * sizes + 4))
+    with enough_memory(f"drawing {wanted.sum():.3g} subsets", n_bytes):
+        counts = wanted.astype(np.intp)
+        seeds = _generators(random_state, len(n_kinds))
+        first_run = np.cumsum(n_kinds) - n_kinds
+        groups: dict[int, list[SubsetGroup]] = {}
+        for size, n_present in sorted(
+            {*zip(sizes[is_used], n_kinds[is_used], strict=True)}
+        ):
+            members = np.flatnonzero(is_used & (sizes == size) & (n_kinds == n_present))
+            chosen = first_run[members, None] + np.arange(n_present)
+            uniforms = _uniforms(seeds, members, counts, size + n_present - 1)
+            which = np.repeat(np.arange(len(members)), counts[members])
+            places = _draw(runs.begins[chosen], runs.sizes[chosen], size, which, uniforms)
+            group = SubsetGroup(runs.order[places], members[which])
+            groups.setdefault(int(size), []).append(group)
+        merged = tuple(_merge(parts) for parts in groups.values())
+    return Subsets(merged, counts, len(grades))
+
+
+def _check_options(subset_size: Any, n_subsets: Any, missing_grades: Any) -> float:
+    if isinstance(subset_size, str) and subset_size != "grades":
+        raise InvalidOptionError(
+            f"subset_size must be a whole number of at least 2, or 'grades'; got "
+            f"{subset_size!r}."
+        )
+    if missing_grades not in _POLICIES:
+        raise InvalidOptionError(
+            f"missing_grades must be one of {', '.join(map(repr, _POLICIES))}; got "
+            f"{missing_grades!r}."
+        )
+    try:
+        share = float(n_subsets)
+    except (TypeError, ValueError):
+        share = math.nan
+    if not 0.0 < share < math.inf:
+        raise InvalidOptionError(
+            "n_subsets must be a finite number above 0, the subsets of a query as a share "
+            f"of its documents times subset_size; got {n_subsets!r}. The paper used 0.4."
+        )
+    return share
+
+
+def _nothing_left(subset_size: Any, n_kinds: IntArray) -> GradeError:
+    most = int(n_kinds.max(initial=0))
+    if most < 2:
+        return GradeError(
+            "documents of one query must differ in grade to be told apart; in each of the "
+            f"{len(n_kinds)} queries all have the same. Check the grades and query ids."
+        )
+    return GradeError(
+        f"subset_size must be at least {most}, the most grades a query has, for every "
+        f"grade to occur; got {subset_size}. Use subset_size={most} or more, or 'grades', "
+        "'pairs' or 'all'."
+    )
+
+
+def _generators(random_state: Seed, n_queries: int) -> list[np.random.Generator]:
+    """Return one generator per query."""
+    try:
+        return list(check_rng(random_state).spawn(n_queries))
+    except InvalidOptionError as err:
+        raise InvalidOptionError(
+            "random_state must be a non-negative seed, a numpy.random.Generator or None; "
+            f"got {random_state!r}."
+        ) from err
+
+
+def _uniforms(
+    seeds: list[np.random.Generator], members: IntArray, counts: IntArray, width: int
+) -> FloatArray:
+    """Return as many rows of uniform numbers as every query needs, each from its own."""
+    ends = np.cumsum(counts[members])
+    uniforms = np.empty((ends[-1], width))
+    for query, end in zip(members, ends, strict=True):
+        seeds[query].random(out=uniforms[end - counts[query] : end])
+    return uniforms
+
+
+def _draw(
+    begins: IntArray, sizes: IntArray, size: int, which: IntArray, uniforms: FloatArray
+) -> IntArray:
+    """Return places in the sorted documents, (n, size).
+
+    `begins` and `sizes` (queries, kinds) tell the runs of equal grade of every query,
+    `which` is the query of every subset.
+    """
+    n_kinds = sizes.shape[1]
+    ends = _draw_ends(sizes, size, which, uniforms[:, size:])
+    rows = np.empty((len(which), size), dtype=np.intp)
+    for j in range(size):
+        kind = (ends <= j).sum(axis=0) if n_kinds < size else j
+        n_choices = sizes[which, kind]
+        rows[:, j] = begins[which, kind] + (uniforms[:, j] * n_choices).astype(np.intp)
+    return rows
+
+
+def _draw_ends(
+    sizes: IntArray, size: int, which: IntArray, uniforms: FloatArray
+) -> IntArray:
+    """Return after which place of a subset each kind but the last ends, (kinds - 1, n)."""
+    n_queries, n_kinds = sizes.shape
+    ends = np.empty((n_kinds - 1, len(which)), dtype=np.intp)
+    most = size - n_kinds + 1  # of one kind
+    shares = sizes / sizes.sum(axis=1, keepdims=True)
+    numbers = np.arange(1, most + 1)
+    factorials = np.array([math.factorial(t) for t in numbers], dtype=np.float64)
+    # chances[g][q, t - 1] = p_g^t / t!;  tails[g][q, m] as in the module docstring
+    chances = [shares[:, g, None] ** numbers / factorials for g in range(n_kinds)]
+    tails = [np.zeros((n_queries, size + 1)) for _ in range(n_kinds)]
+    tails.append(np.eye(1, size + 1).repeat(n_queries, axis=0))
+    for g in range(n_kinds - 1, -1, -1):
+        for t in numbers:
+            tails[g][:, t:] += chances[g][:, t - 1, None] * tails[g + 1][:, : size + 1 - t]
+    left = np.full(len(which), size)
+    for g in range(n_kinds - 1):
+        drawn = np.ones(len(which), dtype=np.intp)
+        below = np.zeros((n_queries, size + 1))  # P(number of kind g <= t | left)
+        for t in numbers[:-1]:
+            below[:, t:] += chances[g][:, t - 1, None] * tails[g + 1][:, : size + 1 - t]
+            with np.errstate(invalid="ignore"):  # where nothing can be left
+                drawn += uniforms[:, g] >= (below / tails[g])[which, left]
+        # Rounding must leave one for every kind to come.
+        np.minimum(drawn, left - (n_kinds - 1 - g), out=drawn)
+        left = left - drawn
+        ends[g] = size - left
+    return ends
+
+
+def _merge(parts: list[SubsetGroup]) -> SubsetGroup:
+    """Return subsets of equal size in the order of their queries."""
+    if len(parts) == 1:
+        return parts[0]
+    owners = np.concatenate([part.owners for part in parts])
+    order = np.argsort(owners, kind="stable")
+    return SubsetGroup(np.concatenate([part.rows for part in parts])[order], owners[order])

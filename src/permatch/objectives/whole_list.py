@@ -1,0 +1,304 @@
+"""The negative log-likelihood of whole graded lists and its slope by score.
+
+    p(levels | scores) = exp(sum_i v_{a_i} s_i) / Z,
+    value(scores)      = sum_k weight_k ( log Z_k - sum_{i in k} v_{r_i} s_i )
+    slope_i            = weight_k ( E v_{a_i} - v_{r_i} )
+
+where Z_k sums over all ways to give as many documents of query k to every level as have its
+grade: the likelihood of which documents fill which block of positions.  It takes no pairs
+and no subsets, costs O(D) for lists of two or three grades, and is convex in the scores.
+
+The profile form replaces log Z_k by its upper bound F_k, the minimum over one offset a
+level of the log-partition of independent documents.  It is convex too, cheaper, and its
+optimum lies within a few per cent.
+
+The curvature by score is that of the independent documents given their counts,
+
+    curvature_k = weight_k ( diag(variances) - loadings loadings' ),
+
+exactly that of the profile form and within about 1 % of that of the exact form.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from permatch._parallel import run_tasks
+from permatch._types import FloatArray
+from permatch.errors import InvalidOptionError, PrecisionError
+from permatch.kernels.levels import (
+    EXACT,
+    PROFILE,
+    SKIPPED,
+    curve_queries,
+    evaluate_queries,
+)
+from permatch.objectives.level_lists import sort_levels
+
+FORMS = ("auto", "exact", "profile")
+
+#: Documents of a task, about: enough to make threads worth while, few enough to share.
+_TASK_SIZE = 512
+#: Documents of a block of the Hessian: what is copied at a time.
+_BLOCK_SIZE = 4096
+#: A Fourier sum over R levels has about this many points to the power R - 1.
+_POINTS_PER_AXIS = 16
+
+_WORDS = {SKIPPED: "skipped", EXACT: "exact", PROFILE: "profile"}
+
+
+class WholeListLikelihood:
+    """Value and slope of the negative log-likelihood of whole graded lists.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (q + 1,)
+        First document of every query, and the number of documents at the end.
+    grades : ndarray of shape (n,)
+        Grade of every document, a whole number from 0 on.
+    levels : ndarray of shape (number of grades,)
+        Value of every grade; grades of equal value count as one.
+    query_weights : ndarray of shape (q,)
+        Weight of every query; sums to one.
+    form : {"auto", "exact", "profile"}
+        The likelihood itself, its upper bound, or query by query the likelihood where it
+        takes at most `max_cells`.
+    max_cells : int
+        Most cells of a query in the exact form, if the form is chosen: documents times the
+        smaller of 16^(R-1) for R grades and the product of ``n_l + 1`` over the grades but
+        the commonest.  The default takes three grades up to about 1,000 documents.
+    n_jobs : int
+        Threads.
+
+    Attributes
+    ----------
+    forms : ndarray of shape (q,)
+        "exact", "profile" or "skipped"; queries of one grade and of weight 0 are skipped,
+        they say nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> starts, grades = np.array([0, 3]), np.array([1, 0, 0])
+    >>> loss = WholeListLikelihood(starts, grades, np.array([0.0, 1.0]), np.ones(1))
+    >>> value, slope = loss.value_and_slope(np.zeros(3))
+    >>> round(float(np.exp(-value)), 6), slope.round(6)
+    (0.333333, array([-0.666667,  0.333333,  0.333333]))
+    """
+
+    def __init__(
+        self,
+        starts: np.ndarray,
+        grades: np.ndarray,
+        levels: np.ndarray,
+        query_weights: np.ndarray,
+        *,
+        form: str = "auto",
+        max_cells: int = 300_000,
+        n_jobs: int = 1,
+    ) -> None:
+        if form not in FORMS:
+            raise InvalidOptionError(
+                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
+            )
+        self.starts = np.ascontiguousarray(starts, dtype=np.int64)
+        self.query_weights = np.ascontiguousarray(query_weights, dtype=np.float64)
+        self.form = form
+        self.n_jobs = n_jobs
+        self._max_cells = max_cells
+        self._lists = sort_levels(self.starts, grades, levels)
+        self._weights = np.repeat(self.query_weights, np.diff(self.starts))
+        self._tasks = _cut(self.starts, _TASK_SIZE)
+        self._codes = self._choose_forms(form)
+
+    @property
+    def forms(self) -> np.ndarray:
+        """The form of every query: "exact", "profile" or "skipped"."""
+        return np.array([_WORDS[int(code)] for code in self._codes], dtype="U7")
+
+    def in_form(self, form: str) -> "WholeListLikelihood":
+        """Return the likelihood of the same lists in another form.
+
+        Parameters
+        ----------
+        form : {"auto", "exact", "profile"}
+            The form.
+
+        Returns
+        -------
+        WholeListLikelihood
+            It shares all arrays with this one.
+        """
+        if form not in FORMS:
+            raise InvalidOptionError(
+                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
+            )
+        other = object.__new__(WholeListLikelihood)
+        other.__dict__.update(self.__dict__)
+        other.form = form
+        other._codes = other._choose_forms(form)
+        return other
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the value and its derivative by every score.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Score of every document.
+
+        Returns
+        -------
+        value : float
+            The weighted negative log-likelihood.
+        slope : ndarray of shape (n,)
+            Its derivatives.
+        """
+        scores = _checked(scores)
+        losses = np.empty(len(self.query_weights))
+        slope = np.empty(len(scores))
+
+        def task(k: int) -> None:
+            evaluate_queries(
+                scores,
+                self.starts,
+                self._lists.places,
+                self._lists.level_starts,
+                self._lists.values,
+                self._lists.counts,
+                self._codes,
+                self._tasks[k],
+                self._tasks[k + 1],
+                losses,
+                slope,
+            )
+
+        run_tasks(task, len(self._tasks) - 1, self.n_jobs)
+        slope *= self._weights
+        return math.fsum(losses * self.query_weights), slope
+
+    def curvature(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what makes up the second derivatives by the scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Score of every document.
+
+        Returns
+        -------
+        variances : ndarray of shape (n,)
+            Weighted variance of the level of every document on its own.
+        loadings : ndarray of shape (n, R - 1)
+            The second derivatives of a query are ``diag(variances) - loadings @
+            loadings.T`` over its documents, and 0 between queries.
+        """
+        scores = _checked(scores)
+        variances = np.empty(len(scores))
+        most = int(np.max(np.diff(self._lists.level_starts), initial=1))
+        loadings = np.empty((len(scores), max(most - 1, 0)))
+
+        def task(k: int) -> None:
+            curve_queries(
+                scores,
+                self.starts,
+                self._lists.level_starts,
+                self._lists.values,
+                self._lists.counts,
+                self._codes,
+                self._tasks[k],
+                self._tasks[k + 1],
+                variances,
+                loadings,
+            )
+
+        run_tasks(task, len(self._tasks) - 1, self.n_jobs)
+        variances *= self._weights
+        loadings *= np.sqrt(self._weights)[:, None]
+        return variances, loadings
+
+    def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
+        """Return the second derivatives by the coefficients of a linear score.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Score of every document.
+        documents : ndarray or scipy csr matrix of shape (n, d)
+            Features of every document.
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+            ``documents.T @ curvature @ documents``, positive semidefinite.
+
+        Notes
+        -----
+        O(n d^2) time.  A few thousand documents are copied at a time.
+        """
+        variances, loadings = self.curvature(scores)
+        n_features = documents.shape[1]
+        result = np.zeros((n_features, n_features))
+        blocks = _cut(self.starts, _BLOCK_SIZE)
+        for first, last in zip(blocks[:-1], blocks[1:], strict=True):
+            begin, end = self.starts[first], self.starts[last]
+            if begin == end:
+                continue
+            block = documents[begin:end]
+            # Rows of queries times levels: the sums of loadings times features.
+            spread = _query_sums(self.starts[first : last + 1] - begin, loadings[begin:end])
+            summed = spread @ block
+            spread_root = np.sqrt(variances[begin:end])
+            if sparse.issparse(block):
+                scaled = sparse.diags_array(spread_root) @ block
+                result += (scaled.T @ scaled).toarray()
+                summed = summed.toarray()
+            else:
+                scaled = block * spread_root[:, None]
+                result += scaled.T @ scaled
+            result -= summed.T @ summed
+        return 0.5 * (result + result.T)
+
+    def _choose_forms(self, form: str) -> np.ndarray:
+        lists = self._lists
+        codes = np.full(len(self.query_weights), SKIPPED, dtype=np.int64)
+        for q, weight in enumerate(self.query_weights):
+            counts = lists.counts[lists.level_starts[q] : lists.level_starts[q + 1]]
+            if len(counts) < 2 or weight == 0.0:
+                continue
+            codes[q] = PROFILE if form == "profile" else EXACT
+            if form == "auto":
+                n_points = float(_POINTS_PER_AXIS) ** (len(counts) - 1)
+                n_cells = min(n_points, np.prod(counts[1:] + 1.0))
+                if n_cells * counts.sum() > self._max_cells:
+                    codes[q] = PROFILE
+        return codes
+
+
+def _checked(scores: FloatArray) -> FloatArray:
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise PrecisionError(
+            "scores must stay finite during learning; features times coefficients are "
+            "beyond float64. Use scale_features=True, or smaller features."
+        )
+    return scores
+
+
+def _cut(starts: np.ndarray, size: int) -> np.ndarray:
+    """Return the borders of runs of queries of about `size` documents each."""
+    n_queries = len(starts) - 1
+    borders = np.searchsorted(starts, np.arange(0, starts[-1] + size, size))
+    return np.unique(np.clip(borders, 0, n_queries)) if n_queries else np.zeros(1, np.int64)
+
+
+def _query_sums(starts: np.ndarray, loadings: FloatArray) -> sparse.csr_array:
+    """Return the matrix that multiplies rows by loadings and sums them by query."""
+    n_rows, n_levels = loadings.shape
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    rows = (owners[:, None] * n_levels + np.arange(n_levels)).ravel()
+    cols = np.repeat(np.arange(n_rows), n_levels)
+    shape = ((len(starts) - 1) * n_levels, n_rows)
+    return sparse.csr_array((loadings.ravel(), (rows, cols)), shape=shape)
