@@ -12,7 +12,8 @@ from permatch._optional import require
 from permatch.errors import MissingDependencyError
 
 OPTIONAL = (
-    "torch", "triton", "dask", "matplotlib", "pandas", "pyarrow", "skimage", "lightgbm"
+    "torch", "triton", "dask", "matplotlib", "pandas", "pyarrow", "skimage", "lightgbm",
+    "onnx",
 )  # fmt: skip
 SLOW_TO_IMPORT = ("numba", "scipy", "sklearn")
 

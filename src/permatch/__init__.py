@@ -22,7 +22,17 @@ from permatch._version import __version__
 if TYPE_CHECKING:  # for type checkers and completion; the table below does the work
     from permatch.decoding import KBest, best_matching, k_best
     from permatch.distribution import MatchingDistribution
-    from permatch.estimators import MAPMatching, MAPMatchingCV, MaxMarginMatching, load
+    from permatch.estimators import (
+        DORM,
+        DORMCV,
+        MAPMatching,
+        MAPMatchingCV,
+        MaxMarginMatching,
+        QueryScaler,
+        RankMatch,
+        RankMatchCV,
+        load,
+    )
     from permatch.graphs import BipartiteGraph
     from permatch.inference import (
         AutoEngine,
@@ -37,8 +47,11 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
         log_partition,
         marginals,
     )
+    from permatch.ranking_distribution import RankingDistribution
 
 __all__ = [
+    "DORM",
+    "DORMCV",
     "AutoEngine",
     "BipartiteGraph",
     "Diagnostics",
@@ -50,6 +63,10 @@ __all__ = [
     "MAPMatchingCV",
     "MatchingDistribution",
     "MaxMarginMatching",
+    "QueryScaler",
+    "RankMatch",
+    "RankMatchCV",
+    "RankingDistribution",
     "Ryser",
     "SmallBatch",
     "SubsetDP",
@@ -65,6 +82,8 @@ __all__ = [
 
 #: Where each lazily loaded name lives.
 _HOMES = {
+    "DORM": "permatch.estimators",
+    "DORMCV": "permatch.estimators",
     "AutoEngine": "permatch.inference",
     "BipartiteGraph": "permatch.graphs",
     "Diagnostics": "permatch.inference",
@@ -76,6 +95,10 @@ _HOMES = {
     "MAPMatchingCV": "permatch.estimators",
     "MatchingDistribution": "permatch.distribution",
     "MaxMarginMatching": "permatch.estimators",
+    "QueryScaler": "permatch.estimators",
+    "RankMatch": "permatch.estimators",
+    "RankMatchCV": "permatch.estimators",
+    "RankingDistribution": "permatch.ranking_distribution",
     "Ryser": "permatch.inference",
     "SmallBatch": "permatch.inference",
     "SubsetDP": "permatch.inference",

@@ -1,19 +1,28 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
 from permatch.estimators.base import BaseMatcher
+from permatch.estimators.dorm import DORM
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.max_margin_matching import MaxMarginMatching
 from permatch.estimators.persistence import load, save_model
+from permatch.estimators.query_scaler import QueryScaler
+from permatch.estimators.rank_match import RankMatch
+from permatch.estimators.rank_match_cv import DORMCV, RankMatchCV
+from permatch.estimators.ranker import BaseRanker
 from permatch.estimators.scaling import feature_scale
 
-#: The short name it has in `permatch` itself.
-
 __all__ = [
+    "DORM",
+    "DORMCV",
     "BaseMatcher",
+    "BaseRanker",
     "MAPMatching",
     "MAPMatchingCV",
     "MaxMarginMatching",
+    "QueryScaler",
+    "RankMatch",
+    "RankMatchCV",
     "feature_scale",
     "load",
     "save_model",

@@ -1,8 +1,8 @@
 """Alphas from strong to weak, each fit begun where the last one ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from permatch.errors import InvalidOptionError
 from permatch.estimators.base import DataSet
 from permatch.estimators.map_matching import MAPMatching
 from permatch.metrics import hamming_loss
-from permatch.optimizers import Optimum
+from permatch.optimizers import BundleOptimum, Optimum
+
+# Mean scores closer than this are tied; they differ by the order of a sum.
+_TIE = 1e-12
 
 #: What can choose alpha, and whether more of it is better.
 SCORINGS = {"hamming": False, "log_likelihood": True}
@@ -24,24 +27,46 @@ class Tried:
 
     score: float
     coef: FloatArray
-    optimum: Optimum
+    optimum: Optimum | BundleOptimum
+
+
+class Fold(Protocol):
+    """One split: something to train on, something held out, and how far it has come."""
+
+    def advance(self, alpha: float) -> Tried:
+        """Fit at the next alpha, beginning where the last fit ended.
+
+        Raises KeyboardInterrupt if the fit was interrupted.
+        """
+        ...
+
+    @property
+    def has_coef(self) -> bool:
+        """Whether there are coefficients to keep, be it of a fit that was interrupted."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class MatcherFold:
     """Graphs to train on, graphs held out, and the model that walks along the path."""
 
     model: MAPMatching
     train: DataSet
     held_out: DataSet
+    scoring: str
 
-    def advance(self, alpha: float, scoring: str) -> Tried:
+    @property
+    def has_coef(self) -> bool:
+        """Whether there are coefficients to keep."""
+        return hasattr(self.model, "coef_")
+
+    def advance(self, alpha: float) -> Tried:
         """Fit at the next alpha, beginning where the last fit ended."""
         self.model.alpha = alpha
         optimum = self.model._fit(*self.train)
         if optimum.is_interrupted:
             raise KeyboardInterrupt
-        if scoring == "hamming":
+        if self.scoring == "hamming":
             graphs, labels, weights = self.held_out
             score = hamming_loss(labels, self.model.predict(graphs), sample_weight=weights)
         else:
@@ -65,16 +90,37 @@ class AlphaPath:
         """Return the coefficients at every alpha on every split."""
         return np.array([[tried.coef for tried in row] for row in self.rows])
 
+    def n_open(self) -> int:
+        """Return how many of the fits have not converged."""
+        return sum(not tried.optimum.is_converged for row in self.rows for tried in row)
+
     def n_evaluations(self) -> IntArray:
         """Return the evaluations used at every alpha on every split."""
         counts = [[tried.optimum.n_evaluations for tried in row] for row in self.rows]
         return np.array(counts, dtype=np.intp)
 
+    def results(self, n_splits: int) -> dict[str, Any]:
+        """Return a table of what was tried, by alpha and split."""
+        shape = (len(self.rows), n_splits)
+        scores = self.scores().reshape(shape)
+        return {
+            "alphas": np.array(self.alphas[: len(self.rows)]),
+            "scores": scores,
+            "mean_score": scores.mean(axis=1),
+            "std_score": scores.std(axis=1),
+            "n_evaluations": self.n_evaluations().reshape(shape),
+        }
+
+    def best(self, *, is_more_better: bool) -> int:
+        """Return the place of the best mean score; of equal ones the strongest alpha."""
+        means = self.scores().mean(axis=1)
+        losses = -means if is_more_better else means
+        return int(np.argmax(losses <= losses.min() + _TIE))
+
 
 def walk(
-    folds: list[Fold],
+    folds: Sequence[Fold],
     alphas: list[float],
-    scoring: str,
     show: Callable[[int], None] | None = None,
 ) -> AlphaPath:
     """Try one alpha after another on all folds; after Ctrl-C, return what is complete."""
@@ -83,12 +129,12 @@ def walk(
         for alpha in alphas:
             row = []
             for fold in folds:
-                row.append(fold.advance(alpha, scoring))
+                row.append(fold.advance(alpha))
                 if show is not None:
                     show(len(rows) * len(folds) + len(row))
             rows.append(row)
     except KeyboardInterrupt:
-        if not hasattr(folds[0].model, "coef_"):
+        if not folds[0].has_coef:
             raise  # there is nothing to keep yet
         return AlphaPath(alphas, rows, is_interrupted=True)
     return AlphaPath(alphas, rows, is_interrupted=False)

@@ -1,12 +1,9 @@
 """Maximum a posteriori estimation: the likelihood, an engine and a quasi-Newton solver."""
 
-import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
@@ -18,6 +15,7 @@ from permatch.estimators.base import (
     check_feature_names,
     check_number,
 )
+from permatch.estimators.convergence import GradientPercent, warn_unless_converged
 from permatch.estimators.scaling import scaled_stacks
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine, require_marginals
@@ -200,7 +198,7 @@ class MAPMatching(BaseMatcher):
                 bounds=None if bounds is None else (bounds[0] * scale, bounds[1] * scale),
                 tol=tol,
                 max_iter=max_iter,
-                on_iteration=None if show is None else _Percent(tol, show),
+                on_iteration=None if show is None else GradientPercent(tol, show),
             )
         with np.errstate(over="ignore"):  # caught at once
             coef = optimum.coef / scale
@@ -219,23 +217,6 @@ class MAPMatching(BaseMatcher):
         self.is_converged_ = optimum.is_converged
         self.history_ = optimum.history
         return optimum
-
-
-class _Percent:
-    """Shows how far the logarithm of the gradient norm has come on its way to `tol`."""
-
-    def __init__(self, tol: float, show: Any) -> None:
-        self.tol = tol
-        self.show = show
-        self.first = 0.0
-        self.farthest = 0
-
-    def __call__(self, row: dict[str, float]) -> None:
-        left = math.log(max(row["grad_norm"] / self.tol, 1.0))
-        self.first = max(self.first, left)
-        percent = 100 if left == 0.0 else int(100 * (1.0 - left / self.first))
-        self.farthest = max(self.farthest, percent)
-        self.show(self.farthest)
 
 
 def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] | None:
@@ -269,22 +250,3 @@ def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] 
             f"{sides[1][worst]}."
         )
     return sides[0], sides[1]
-
-
-def warn_unless_converged(optimum: Optimum, name: str, tol: float) -> None:
-    """Warn, on behalf of the caller of `fit`, that it ended early and what was kept."""
-    if optimum.is_interrupted:
-        message = (
-            f"the fit of {name} was interrupted after {optimum.n_iter} iterations; the "
-            "best coefficients so far are kept, with a gradient norm of "
-            f"{optimum.grad_norm:.2g}. Fit again for better ones."
-        )
-    elif not optimum.is_converged:
-        message = (
-            f"the fit of {name} has not converged: {optimum.message}, and the gradient "
-            f"norm is {optimum.grad_norm:.2g}, above tol={tol:g}. The best "
-            "coefficients so far are kept. Raise max_iter, alpha or tol."
-        )
-    else:
-        return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)

@@ -12,20 +12,27 @@ from permatch._progress import progress_bar
 from permatch._types import FloatArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
-from permatch.estimators.alpha_path import SCORINGS, AlphaPath, Fold, take, walk
+from permatch.estimators.alpha_path import (
+    SCORINGS,
+    AlphaPath,
+    MatcherFold,
+    take,
+    walk,
+)
 from permatch.estimators.base import (
     BaseMatcher,
     DataSet,
     check_data_set,
     check_feature_names,
-    check_number,
 )
-from permatch.estimators.map_matching import MAPMatching, warn_unless_converged
+from permatch.estimators.convergence import (
+    check_alphas,
+    warn_of_path,
+    warn_unless_converged,
+)
+from permatch.estimators.map_matching import MAPMatching
 from permatch.inference import AbstractEngine
-from permatch.optimizers import Optimum
-
-# Mean scores closer than this are tied; they differ by the order of a sum.
-_TIE = 1e-12
+from permatch.optimizers import BundleOptimum, Optimum
 
 
 class MAPMatchingCV(BaseMatcher):
@@ -180,7 +187,7 @@ class MAPMatchingCV(BaseMatcher):
         data = check_data_set(graphs, matchings, sample_weight)
         n_features = data[0][0].n_features
         names = check_feature_names(feature_names, n_features)
-        alphas = _check_alphas(self.alphas)
+        alphas = check_alphas(self.alphas)
         if self.scoring not in SCORINGS:
             raise InvalidOptionError(
                 f"scoring must be one of {', '.join(map(repr, SCORINGS))}; got "
@@ -193,10 +200,10 @@ class MAPMatchingCV(BaseMatcher):
             ]
         else:
             splits = [(data, _check_validation(validation, n_features))]
-        folds = [Fold(self._model(), *split) for split in splits]
+        folds = [MatcherFold(self._model(), *split, self.scoring) for split in splits]
         title = type(self).__name__
         with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
-            path = walk(folds, alphas, self.scoring, show)
+            path = walk(folds, alphas, show)
         best = self._keep(path, folds)
         self.feature_names_ = names
         if path.is_interrupted:
@@ -209,7 +216,7 @@ class MAPMatchingCV(BaseMatcher):
                 stacklevel=2,
             )
             return self
-        _warn_about(path, self.alpha_)
+        warn_of_path(path.n_open(), path.scores().size, alphas, self.alpha_, title)
         optimum = path.rows[best][0].optimum
         if validation is None:
             model = self._model()
@@ -254,19 +261,11 @@ class MAPMatchingCV(BaseMatcher):
                 f"of (train, test) index arrays; got {self.cv!r} ({err})."
             ) from err
 
-    def _keep(self, path: AlphaPath, folds: list[Fold]) -> int:
+    def _keep(self, path: AlphaPath, folds: list[MatcherFold]) -> int:
         """Set the fitted attributes, choose alpha, and return its place on the path."""
-        shape = (len(path.rows), len(folds))
         n_features = len(folds[0].model.coef_)
-        scores = path.scores().reshape(shape)
-        self.cv_results_ = {
-            "alphas": np.array(path.alphas[: len(path.rows)]),
-            "scores": scores,
-            "mean_score": scores.mean(axis=1),
-            "std_score": scores.std(axis=1),
-            "n_evaluations": path.n_evaluations().reshape(shape),
-        }
-        self.coef_path_ = path.coefs().reshape(*shape, n_features)
+        self.cv_results_ = path.results(len(folds))
+        self.coef_path_ = path.coefs().reshape(len(path.rows), len(folds), n_features)
         self.n_features_in_ = n_features
         if not path.rows:  # interrupted within the first alpha
             model = folds[0].model
@@ -274,29 +273,19 @@ class MAPMatchingCV(BaseMatcher):
             self.coef_, self.scale_ = model.coef_, model.scale_
             self.n_iter_, self.history_ = model.n_iter_, model.history_
             return 0
-        means = self.cv_results_["mean_score"]
-        losses = -means if SCORINGS[self.scoring] else means
-        best = int(np.argmax(losses <= losses.min() + _TIE))  # the first is the largest
+        best = path.best(is_more_better=SCORINGS[self.scoring])
         self.alpha_ = path.alphas[best]
-        self.best_score_ = float(means[best])
+        self.best_score_ = float(self.cv_results_["mean_score"][best])
         scale = np.mean([fold.model.scale_ for fold in folds], axis=0)
         self._adopt(self.coef_path_[best].mean(axis=0), scale, path.rows[best][0].optimum)
         return best
 
-    def _adopt(self, coef: FloatArray, scale: FloatArray, optimum: Optimum) -> None:
+    def _adopt(
+        self, coef: FloatArray, scale: FloatArray, optimum: Optimum | BundleOptimum
+    ) -> None:
         self.coef_, self.scale_ = coef, scale
         self.n_iter_, self.history_ = optimum.n_iter, optimum.history
         self.is_converged_ = optimum.is_converged
-
-
-def _check_alphas(alphas: Any) -> list[float]:
-    """Return the alphas to try from strong to weak, each once."""
-    if isinstance(alphas, str) or not isinstance(alphas, Iterable):
-        raise InvalidOptionError(f"alphas must be a sequence of numbers; got {alphas!r}.")
-    checked = {check_number(alpha, "every one of alphas") for alpha in alphas}
-    if not checked:
-        raise InvalidOptionError("alphas must hold at least one number; got none.")
-    return sorted(checked, reverse=True)
 
 
 def _check_validation(validation: Any, n_features: int) -> DataSet:
@@ -308,24 +297,3 @@ def _check_validation(validation: Any, n_features: int) -> DataSet:
         )
     graphs, matchings = validation
     return check_data_set(graphs, matchings, None, n_features)
-
-
-def _warn_about(path: AlphaPath, chosen: float) -> None:
-    """Warn, on behalf of the caller of `fit`, of a path that is not to be relied on."""
-    n_open = sum(not tried.optimum.is_converged for row in path.rows for tried in row)
-    if n_open:
-        warnings.warn(
-            f"{n_open} of the {path.scores().size} fits on the path of MAPMatchingCV have "
-            "not converged; their scores are those of the best coefficients seen. Raise "
-            "max_iter or tol, or drop the smallest alphas.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    largest, smallest = path.alphas[0], path.alphas[-1]
-    if chosen in (largest, smallest) and largest > smallest:
-        most, more = ("largest", "larger") if chosen == largest else ("smallest", "smaller")
-        warnings.warn(
-            f"the alpha chosen, {chosen:g}, is the {most} one tried; a better one may lie "
-            f"beyond. Add {more} values to alphas.",
-            stacklevel=3,
-        )

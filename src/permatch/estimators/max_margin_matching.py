@@ -1,12 +1,9 @@
 """Maximum margin estimation: the structured hinge and a bundle solver."""
 
-import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from permatch._progress import progress_bar
 from permatch._validation import check_count, check_jobs
@@ -16,10 +13,11 @@ from permatch.estimators.base import (
     check_feature_names,
     check_number,
 )
+from permatch.estimators.convergence import GapPercent, warn_unless_converged
 from permatch.estimators.scaling import scaled_stacks
 from permatch.inference import AbstractEngine, find_engine
 from permatch.objectives import MatchingHinge
-from permatch.optimizers import BundleOptimum, minimize_bundle
+from permatch.optimizers import minimize_bundle
 
 
 class MaxMarginMatching(BaseMatcher):
@@ -189,7 +187,7 @@ class MaxMarginMatching(BaseMatcher):
                 tol=tol,
                 max_iter=max_iter,
                 start=start,
-                on_iteration=None if show is None else _Percent(tol, show),
+                on_iteration=None if show is None else GapPercent(tol, show),
             )
         self.coef_ = optimum.coef / scale
         self.scale_ = scale
@@ -199,36 +197,5 @@ class MaxMarginMatching(BaseMatcher):
         self.n_iter_ = optimum.n_iter
         self.is_converged_ = optimum.is_converged
         self.history_ = optimum.history
-        _warn_unless_converged(optimum, type(self).__name__, tol)
+        warn_unless_converged(optimum, type(self).__name__, tol)
         return self
-
-
-class _Percent:
-    """Shows how far the logarithm of the gap has come on its way from 1 to `tol`."""
-
-    def __init__(self, tol: float, show: Callable[[int], None]) -> None:
-        self.tol = tol
-        self.show = show
-
-    def __call__(self, row: dict[str, float]) -> None:
-        is_done = row["gap"] <= self.tol
-        self.show(100 if is_done else int(100 * math.log(row["gap"]) / math.log(self.tol)))
-
-
-def _warn_unless_converged(optimum: BundleOptimum, name: str, tol: float) -> None:
-    """Warn, on behalf of the caller of `fit`, that it ended early and what was kept."""
-    if optimum.is_interrupted:
-        message = (
-            f"the fit of {name} was interrupted after {optimum.n_iter} rounds; the best "
-            f"coefficients so far are kept, with a duality gap of {optimum.gap:.2g} of the "
-            "objective. Fit again for better ones."
-        )
-    elif not optimum.is_converged:
-        message = (
-            f"the fit of {name} has not converged: {optimum.message}, and the duality gap "
-            f"is {optimum.gap:.2g} of the objective, above tol={tol:g}. The best "
-            "coefficients so far are kept. Raise max_iter, alpha or tol."
-        )
-    else:
-        return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)

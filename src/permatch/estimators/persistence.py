@@ -37,6 +37,10 @@ _HOMES = {
     "MAPMatching": "permatch.estimators.map_matching",
     "MAPMatchingCV": "permatch.estimators.map_matching_cv",
     "MaxMarginMatching": "permatch.estimators.max_margin_matching",
+    "RankMatch": "permatch.estimators.rank_match",
+    "RankMatchCV": "permatch.estimators.rank_match_cv",
+    "DORM": "permatch.estimators.dorm",
+    "DORMCV": "permatch.estimators.rank_match_cv",
 }
 # Attributes with a place of their own in the file.
 _NAMED = ("coef_", "scale_", "feature_names_", "n_features_in_")

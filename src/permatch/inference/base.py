@@ -81,6 +81,8 @@ class AbstractEngine(ABC):
 
     name: ClassVar[str]
     has_marginals: ClassVar[bool] = True
+    #: The most that `max_size` may be set to.
+    largest_max_size: ClassVar[int] = LARGEST_MASK
 
     def infer(
         self,
@@ -120,20 +122,32 @@ class AbstractEngine(ABC):
         if batch.kind != "list":  # an array is always exactly one stack
             (only,) = results
             is_one = batch.kind == "one"
-            log_partition = float(only.log_partitions[0]) if is_one else only.log_partitions
-            marginals = only.marginals
-            if is_one and marginals is not None:
-                marginals = marginals[0]
-            return InferenceResult(log_partition, marginals, is_exact, diagnostics)
-        log_partitions = np.zeros(batch.n_graphs)
-        by_graph: list[Any] = [None] * batch.n_graphs
-        for (members, _), result in zip(batch.stacks, results, strict=True):
-            log_partitions[members] = result.log_partitions
-            if result.marginals is not None:
-                for k, graph in zip(members, result.marginals, strict=True):
-                    by_graph[k] = graph
-        every = by_graph if self.has_marginals else None
-        return InferenceResult(log_partitions, every, is_exact, diagnostics)
+            answers: list[Any] = [
+                only.log_partitions,
+                only.marginals,
+                only.log_partition_errors,
+                only.marginal_errors,
+            ]
+            if is_one:
+                answers = [None if answer is None else answer[0] for answer in answers]
+            log_partition, marginals, error, errors = answers
+            if is_one:
+                log_partition = float(log_partition)
+                error = None if error is None else float(error)
+            return InferenceResult(
+                log_partition, marginals, is_exact, diagnostics, error, errors
+            )
+        places = [members for members, _ in batch.stacks]
+        return InferenceResult(
+            _numbers(places, [r.log_partitions for r in results], batch.n_graphs),
+            _tables(places, [r.marginals for r in results], batch.n_graphs)
+            if self.has_marginals
+            else None,
+            is_exact,
+            diagnostics,
+            _numbers(places, [r.log_partition_errors for r in results], batch.n_graphs),
+            _tables(places, [r.marginal_errors for r in results], batch.n_graphs),
+        )
 
     def check_size(self, size: int) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large."""
@@ -152,7 +166,7 @@ class AbstractEngine(ABC):
             "Fix the edges you know (given={row: col} of MatchingDistribution makes the "
             "graph smaller), or split it into parts that share no edge"
         )
-        if size > LARGEST_MASK:
+        if size > self.largest_max_size:
             return f"{advice}."
         name = type(self).__name__
         return f"{advice}, or raise the limit: engine=permatch.{name}(max_size={size})."
@@ -181,11 +195,33 @@ class AbstractEngine(ABC):
 
     def __post_init__(self) -> None:
         limit = check_count(self.max_size, f"max_size of {type(self).__name__}", 0)
-        if limit > LARGEST_MASK:
+        if limit > self.largest_max_size:
             raise InvalidOptionError(
-                f"max_size of {type(self).__name__} must be at most {LARGEST_MASK}, got "
-                f"{limit}. Larger graphs would take centuries."
+                f"max_size of {type(self).__name__} must be at most "
+                f"{self.largest_max_size}, got {limit}. Larger graphs would take too long."
             )
+
+
+def _numbers(places: list[IntArray], answers: list[Any], n_graphs: int) -> Any:
+    """Return one number per graph of a list; None if no stack has any."""
+    if answers and all(answer is None for answer in answers):
+        return None
+    every = np.zeros(n_graphs)
+    for members, answer in zip(places, answers, strict=True):
+        if answer is not None:  # an engine that knows of no error is exact on this stack
+            every[members] = answer
+    return every
+
+
+def _tables(places: list[IntArray], answers: list[Any], n_graphs: int) -> Any:
+    """Return one table per graph of a list; None if no stack has any."""
+    if answers and all(answer is None for answer in answers):
+        return None
+    every: list[Any] = [None] * n_graphs
+    for members, answer in zip(places, answers, strict=True):
+        for k, member in enumerate(members):
+            every[member] = None if answer is None else answer[k]
+    return every
 
 
 def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -> None:

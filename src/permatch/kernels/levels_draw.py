@@ -19,7 +19,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def reject_levels(probabilities, counts, rng, levels):
+def reject_levels(chances, counts, rng, levels):
     """Fill rows of `levels` (n, documents) with independent draws given the counts."""
     n_levels, n = counts.shape[0], levels.shape[1]
     left = np.empty(n_levels, np.int64)
@@ -27,11 +27,12 @@ def reject_levels(probabilities, counts, rng, levels):
         i = 0
         while i < n:
             if i == 0:
-                left[:] = counts
+                for k in range(n_levels):
+                    left[k] = counts[k]
             target = rng.random()
             k = 0
             while k < n_levels - 1:
-                target -= probabilities[k, i]
+                target -= chances[k, i]
                 if target < 0.0:
                     break
                 k += 1

@@ -1,0 +1,371 @@
+"""Learning to rank by maximum a posteriori estimation over permutations."""
+
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_count
+from permatch.errors import InvalidOptionError
+from permatch.estimators.rank_problem import (
+    RankingProblem,
+    WholeListProblem,
+    linear_scores,
+    weigh_queries,
+)
+from permatch.estimators.ranker import BaseRanker
+from permatch.objectives.pairs import PairLikelihood
+from permatch.objectives.subset_likelihood import (
+    SubsetLikelihood,
+    Ties,
+    check_position_weights,
+)
+from permatch.objectives.subsets import MissingGrades, Subsets, draw_subsets
+from permatch.objectives.whole_list import WholeListLikelihood
+from permatch.queries import QuerySet
+from permatch.ranking_distribution import RankingDistribution
+
+_SUBSET_SIZES = ("all", "grades", "pairs")
+_NAMED_LEVELS = ("grades", "gains")
+
+
+class RankMatch(BaseRanker):
+    """Learn to rank from judged lists, by maximum a posteriori.
+
+    Ranking is matching documents with positions: position j has a weight c(j), and a
+    permutation of the documents has probability
+
+        p(permutation) ∝ exp( sum_i c(position of i) <coef, features of i> ).
+
+    Minimises ``alpha/2 |coef * scale|^2`` minus the mean log-probability of what was
+    judged, which is convex.  What counts as one observation is chosen by `subset_size`.
+
+    Parameters
+    ----------
+    subset_size : "all", int, "grades" or "pairs"
+        "all": the whole list of a query, position weights constant within a grade.  A
+        number M: subsets of M documents drawn from a query so that all its grades are in,
+        as in the paper.  "grades": the same, M being the number of grades in the query.
+        "pairs": every pair of documents of different grade.
+    alpha : float
+        Strength of the penalty, at least 0.  It acts on the coefficients of the scaled
+        features.  One list tells more than one subset: good values for "all" are some
+        hundred times those for subsets.
+    position_weights : None, "discount" or sequence of M numbers
+        Weights of the positions of a subset, best first, never rising; None
+        means M - 1, ..., 1, 0, "discount" 1 / log2(1 + position).
+    n_subsets : float
+        Subsets drawn from a query, as a multiple of its documents times M.
+    ties : {"average", "first"}
+        What documents of equal grade in a subset have as observed weight: the mean of
+        those of their positions, or those of the order in which they come.
+    missing_grades : {"skip", "fill"}
+        Whether a query that lacks a grade others have gives no subsets of a fixed size M,
+        or subsets with the grades it has.
+    levels : "grades", "gains" or sequence of numbers
+        For "all": position weight by grade: the grade itself, ``2**grade - 1``, or a
+        number for every grade from 0 on, never falling.
+    query_weight : {"observations", "queries", "per_document", "per_relevant"}
+        What a query weighs against others: its number of observations (1 for "all"), 1,
+        1 / its documents, or 1 / its documents of grade 1 and up.
+    form : {"auto", "exact", "profile"}
+        For "all": the likelihood itself, by dynamic programming over counts, or its profile
+        form, an upper bound that costs far less and gives nearly the same coefficients.
+        "auto" takes the exact one for every list that is not too long for it.
+    scaling : None, "minmax" or "standard"
+        Whether to scale features within each query first, as `QueryScaler` does; `predict`
+        has then to be told the queries.
+    scale_features : bool
+        Whether the penalty sees every feature in units of its standard deviation within
+        queries.
+    tol : float
+        Largest entry of the gradient, by the scaled coefficients, accepted as converged.
+    max_iter : int
+        Most steps of the solver.
+    warm_start : bool
+        Whether to begin at the ``coef_`` of the last fit instead of at zero.
+    random_state : int
+        Seed of the subsets.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No result depends on it.
+    verbose : bool
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,)
+        One coefficient per feature, in the units of the (query-scaled) features.
+    scale_ : ndarray of shape (d,)
+        What every feature was divided by for the penalty.
+    n_features_in_ : int
+        Number of features, d.
+    feature_names_ : list of str or None
+        Their names, if known.
+    n_observations_ : int
+        Lists, subsets or pairs learned from.
+    forms_ : dict
+        For "all": how many lists had the "exact" and the "profile" form, and how many were
+        "skipped" because all their documents have one grade.
+    level_weights_, level_shares_ : ndarrays
+        Position weights, best first, and the share of a list that has each; what
+        `distribution` uses for lists without grades.
+    n_iter_ : int
+        Steps taken.
+    is_converged_ : bool
+        Whether the gradient got as small as `tol`.
+    history_ : list of dict
+        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``; for whole
+        lists first of the profile form, then of the exact one.
+
+    Notes
+    -----
+    Features of a document are read twice per evaluation, whatever the number of subsets.
+    The whole list is one exact observation, of which subsets with M = number of grades are
+    a composite: the same target, with sampling noise.
+
+    References
+    ----------
+    J. Petterson, T. Caetano, J. McAuley and J. Yu, "Exponential family graph matching and
+    ranking", 2009.
+
+    Examples
+    --------
+    Five queries of eight documents; only the first feature matters.
+
+    >>> import numpy as np
+    >>> from permatch.estimators import RankMatch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = np.digitize(X[:, 0] + 0.2 * rng.normal(size=40), [0.0, 1.0])
+    >>> qid = np.repeat(np.arange(5), 8)
+    >>> model = RankMatch(alpha=0.1).fit(X, y, qid=qid)
+    >>> bool(model.coef_[0] > 5 * abs(model.coef_[1]))
+    True
+    >>> model.score(X, y, qid=qid) > 0.9
+    True
+    """
+
+    ties: Ties
+    forms_: dict[str, int]
+    level_weights_: FloatArray
+    level_shares_: FloatArray
+
+    def __init__(
+        self,
+        subset_size: int | str = "all",
+        *,
+        alpha: float = 1.0,
+        position_weights: Any = None,
+        n_subsets: float = 0.4,
+        ties: Ties = "average",
+        missing_grades: MissingGrades = "skip",
+        levels: Any = "grades",
+        query_weight: str = "observations",
+        form: str = "auto",
+        scaling: str | None = None,
+        scale_features: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        warm_start: bool = False,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.subset_size = subset_size
+        self.alpha = alpha
+        self.position_weights = position_weights
+        self.n_subsets = n_subsets
+        self.ties = ties
+        self.missing_grades = missing_grades
+        self.levels = levels
+        self.query_weight = query_weight
+        self.form = form
+        self.scaling = scaling
+        self.scale_features = scale_features
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def distribution(
+        self, X: Any, position_weights: Any = None, **options: Any
+    ) -> RankingDistribution:
+        """Return the model's distribution over the rankings of one query's documents.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            The documents of one query.
+        position_weights : array of shape (n,), optional
+            Weights of the positions of this list, best first, never rising.  By default
+            the weights the model was trained with, each for its share of the list.
+        **options
+            Passed on to `RankingDistribution`.
+
+        Returns
+        -------
+        RankingDistribution
+            To be asked for marginals, samples and more.
+        """
+        n_documents = self._check_new(X).shape[0]
+        scores = self.predict(X, group=[n_documents])
+        if position_weights is None:
+            sizes = _shares_of(n_documents, self.level_shares_)
+            position_weights = np.repeat(self.level_weights_, sizes)
+        return RankingDistribution(scores, position_weights, n_jobs=self.n_jobs, **options)
+
+    def rank_marginals(self, X: Any, position_weights: Any = None) -> FloatArray:
+        """Return the probability of every document of one query at every position.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            The documents of one query.
+        position_weights : array of shape (n,), optional
+            Weights of the positions of this list; see `distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Row i is document i, column j position j; rows and columns sum to one.
+            ``distribution(X).is_exact`` tells whether they are exact or by samples.
+        """
+        return self.distribution(X, position_weights).marginals
+
+    def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:
+        """Return the probability that document i stands above document j.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            The documents of one query.
+        i, j : int or arrays of ints
+            Rows of `X`.
+        position_weights : array of shape (n,), optional
+            Weights of the positions of this list; see `distribution`.
+
+        Returns
+        -------
+        float or ndarray
+            Shaped as `i` and `j` together.
+        """
+        return self.distribution(X, position_weights).prob_above(i, j)
+
+    def _problem(self, queries: QuerySet, n_jobs: int) -> RankingProblem:
+        size = check_subset_size(self.subset_size, _SUBSET_SIZES)
+        linear = linear_scores(queries, is_scaled=self.scale_features, n_jobs=n_jobs)
+        if size == "all":
+            by_grade = check_levels(self.levels, int(queries.grades.max()))
+            # Grades of equal level are one to the model.
+            levels, codes = np.unique(by_grade, return_inverse=True)
+            kinds = codes[queries.grades]
+            counts = (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
+            weights = weigh_queries(queries, counts, self.query_weight)
+            loss = WholeListLikelihood(
+                queries.starts, kinds, levels, weights, form=self.form, n_jobs=n_jobs
+            )
+            forms = {
+                form: int(np.sum(loss.forms == form))
+                for form in ("exact", "profile", "skipped")
+            }
+            shares = np.bincount(kinds, minlength=len(levels)) / queries.n_documents
+            fitted = {
+                "forms_": forms,
+                "level_weights_": levels[::-1],
+                "level_shares_": shares[::-1],
+            }
+            return WholeListProblem(linear, loss, int(counts.sum()), fitted)
+        if size == "pairs":
+            counts = count_pairs(queries)
+            weights = weigh_queries(queries, counts, self.query_weight)
+            loss = PairLikelihood(queries.starts, queries.grades, weights, n_jobs=n_jobs)
+            fitted = _even_levels(np.array([1.0, 0.0]))
+            return RankingProblem(linear, loss, int(counts.sum()), fitted)
+        subsets = draw_training_subsets(self, queries, size)
+        loss = SubsetLikelihood(
+            subsets,
+            queries.grades,
+            self.position_weights,
+            weigh_queries(queries, subsets.counts, self.query_weight),
+            ties=self.ties,
+            n_jobs=n_jobs,
+        )
+        n_levels = size if isinstance(size, int) else len(np.unique(queries.grades))
+        fitted = _even_levels(check_position_weights(self.position_weights, n_levels))
+        return RankingProblem(linear, loss, int(subsets.counts.sum()), fitted)
+
+
+def draw_training_subsets(model: Any, queries: QuerySet, size: Any) -> Subsets:
+    """Return the subsets a ranker learns from; equal seeds give equal subsets."""
+    return draw_subsets(
+        queries.starts,
+        queries.grades,
+        size,
+        n_subsets=model.n_subsets,
+        missing_grades=model.missing_grades,
+        random_state=model.random_state,
+    )
+
+
+def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
+    """Return a subset size: one of some names, or a whole number of at least 2."""
+    if isinstance(subset_size, str):
+        if subset_size in names:
+            return subset_size
+        raise InvalidOptionError(
+            f"subset_size must be one of {', '.join(map(repr, names))} or a whole number "
+            f"of documents; got {subset_size!r}."
+        )
+    return check_count(subset_size, "subset_size", 2)
+
+
+def check_levels(levels: Any, largest_grade: int) -> FloatArray:
+    """Return the position weight of every grade, (largest_grade + 1,)."""
+    grades = np.arange(largest_grade + 1.0)
+    if isinstance(levels, str) and levels in _NAMED_LEVELS:
+        return grades if levels == "grades" else 2.0**grades - 1.0
+    required = (
+        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or a number for every "
+        f"grade from 0 to {largest_grade}, never falling and not all the same"
+    )
+    try:
+        found = np.array(levels, dtype=np.float64)
+    except (TypeError, ValueError) as err:
+        raise InvalidOptionError(f"{required}; got {levels!r}.") from err
+    if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
+        raise InvalidOptionError(f"{required}; got {levels!r}.")
+    found = found[: len(grades)]
+    if (np.diff(found) < 0).any() or found[0] == found[-1]:
+        raise InvalidOptionError(f"{required}; got {levels!r}.")
+    return found
+
+
+def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
+    """Return how many documents of every kind every query has, (q, number of kinds)."""
+    n_kinds = int(kinds.max()) + 1
+    cells = queries.owners * n_kinds + kinds
+    counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
+    return counts.reshape(queries.n_queries, n_kinds)
+
+
+def count_pairs(queries: QuerySet) -> IntArray:
+    """Return how many pairs of documents of different grade every query has, (q,)."""
+    same = (count_kinds(queries, queries.grades) ** 2).sum(axis=1)
+    return (queries.lengths**2 - same) // 2
+
+
+def _even_levels(weights: FloatArray) -> dict[str, FloatArray]:
+    shares = np.full(len(weights), 1.0 / len(weights))
+    return {"level_weights_": weights, "level_shares_": shares}
+
+
+def _shares_of(n: int, shares: FloatArray) -> IntArray:
+    """Split n places by shares, largest remainders first."""
+    exact = n * shares
+    sizes = np.floor(exact).astype(np.intp)
+    # Equal remainders go to the better positions.
+    order = np.argsort(sizes - exact, kind="stable")
+    sizes[order[: n - sizes.sum()]] += 1
+    return sizes

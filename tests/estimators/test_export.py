@@ -1,0 +1,142 @@
+"""Rankers in the formats of the systems that serve them."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from permatch.errors import InvalidOptionError, MissingDependencyError, NotFittedError
+from permatch.estimators import DORM, MAPMatching, RankMatch, RankMatchCV
+from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
+
+WRITERS = {
+    "onnx": to_onnx,
+    "solr": to_solr,
+    "elasticsearch-ltr": to_elasticsearch_ltr,
+}
+# Single precision has 24 bits, and a score is a sum of a few products.
+SINGLE_TOL = 1e-5
+
+
+@pytest.fixture(scope="module")
+def lists():
+    """Twelve queries of ten documents; the second feature matters."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 4))
+    y = np.digitize(X[:, 1] + 0.5 * rng.normal(size=120), [0.0, 1.0])
+    return X, y, np.repeat(np.arange(12), 10)
+
+
+@pytest.fixture(scope="module")
+def model(lists):
+    return RankMatch(alpha=1.0).fit(*lists)
+
+
+def run_onnx(data, X):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"X": np.asarray(X, dtype=np.float32)})
+    return session, scores
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [RankMatch(alpha=1.0), RankMatchCV(alphas=[10.0, 1.0, 0.1], cv=3), DORM(alpha=0.1)],
+    ids=["RankMatch", "RankMatchCV", "DORM"],
+)
+def test_onnx_runtime_gives_the_scores_of_the_model(lists, ranker):
+    X, y, qid = lists
+    ranker.fit(X, y, qid=qid)
+    session, scores = run_onnx(to_onnx(ranker), X)
+    assert scores.dtype == np.float32
+    assert scores.shape == (len(X),)
+    np.testing.assert_allclose(scores, ranker.predict(X), atol=SINGLE_TOL)
+    assert [value.name for value in session.get_inputs()] == ["X"]
+    assert session.get_inputs()[0].shape == ["n", 4]
+
+
+@pytest.mark.parametrize("n_documents", [0, 1, 1000])
+def test_onnx_takes_any_number_of_documents(model, rng, n_documents):
+    X = rng.normal(size=(n_documents, 4))
+    _, scores = run_onnx(to_onnx(model), X)
+    np.testing.assert_allclose(scores, X @ model.coef_, atol=SINGLE_TOL)
+
+
+def test_onnx_file_passes_the_checker_and_keeps_the_names(lists):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    X, y, qid = lists
+    model = RankMatch().fit(X, y, qid=qid, feature_names=list("abcd"))
+    document = onnx.load_model_from_string(to_onnx(model, name="shop"))
+    onnx.checker.check_model(document, full_check=True)
+    assert document.graph.name == "shop"
+    assert document.producer_name == "permatch"
+    (names,) = document.metadata_props
+    assert (names.key, json.loads(names.value)) == ("features", list("abcd"))
+
+
+def test_solr_linear_model(model):
+    document = to_solr(model, name="shop", feature_prefix="x")
+    assert list(document) == ["class", "name", "features", "params"]
+    assert document["class"] == "org.apache.solr.ltr.model.LinearModel"
+    assert document["name"] == "shop"
+    assert document["features"] == [{"name": f"x{k}"} for k in (1, 2, 3, 4)]
+    assert list(document["params"]["weights"].values()) == model.coef_.tolist()
+    assert list(document["params"]["weights"]) == ["x1", "x2", "x3", "x4"]
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_elasticsearch_linear_model(model):
+    document = to_elasticsearch_ltr(model)
+    inner = document["model"]["model"]
+    assert document == {"model": {"name": "permatch", "model": inner}}
+    assert inner["type"] == "model/linear"
+    assert isinstance(inner["definition"], str)
+    weights = json.loads(inner["definition"])
+    assert weights == dict(zip(["f1", "f2", "f3", "f4"], model.coef_, strict=True))
+
+
+def test_names_of_the_model_unless_others_are_given(lists):
+    X, y, qid = lists
+    model = RankMatch().fit(X, y, qid=qid, feature_names=list("abcd"))
+    assert list(to_solr(model)["params"]["weights"]) == list("abcd")
+    others = ["title", "body", "age", "price"]
+    assert list(to_solr(model, feature_names=others)["params"]["weights"]) == others
+    with pytest.raises(InvalidOptionError, match="feature_names must be 4 different"):
+        to_solr(model, feature_names=["a", "b"])
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_scaling_within_queries_cannot_be_served(lists, write):
+    model = RankMatch(scaling="minmax").fit(*lists)
+    expected = r"scaling='minmax', which looks .* Fit it with scaling=None .*--scaling none"
+    with pytest.raises(InvalidOptionError, match=expected):
+        write(model)
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_what_is_no_fitted_ranker_is_refused(write):
+    with pytest.raises(NotFittedError, match="this needs a fitted RankMatch"):
+        write(RankMatch())
+    with pytest.raises(InvalidOptionError, match="must be a ranker .* got MAPMatching"):
+        write(MAPMatching())
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_names_and_coefficients_that_no_server_takes(lists, write):
+    model = RankMatch().fit(*lists)
+    with pytest.raises(InvalidOptionError, match="name must be a text that is not empty"):
+        write(model, name=" ")
+    model.coef_ = np.array([1e39, 0.0, 0.0, 0.0])
+    with pytest.raises(InvalidOptionError, match="must fit single precision"):
+        write(model)
+
+
+def test_without_onnx_the_extra_is_named(model, monkeypatch):
+    monkeypatch.setattr(
+        "permatch._optional.find_spec",
+        lambda name: None if name == "onnx" else find_spec(name),
+    )
+    expected = r"^export to ONNX needs onnx: pip install 'permatch\[serving\]'$"
+    with pytest.raises(MissingDependencyError, match=expected):
+        to_onnx(model)
