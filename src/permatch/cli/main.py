@@ -9,6 +9,7 @@ from permatch.cli.demo import demo
 from permatch.cli.engines import engines
 from permatch.cli.infer import infer
 from permatch.cli.match import match
+from permatch.cli.rank import rank
 from permatch.cli.reproduce import app as reproduce
 from permatch.cli.terminal import Command, Group, one_line_errors
 
@@ -59,6 +60,7 @@ def main(
       permatch infer scores.csv        probabilities for a matrix of scores
       permatch infer --help            how that matrix is written
       permatch match --help            learn the scores from examples
+      permatch rank --help             learn to rank from judged lists
       permatch reproduce --help        the experiments of the paper
     """
 
@@ -67,4 +69,5 @@ app.command(cls=Command)(demo)
 app.command(cls=Command)(infer)
 app.command(cls=Command)(engines)
 app.add_typer(match, name="match", cls=Group)
+app.add_typer(rank, name="rank", cls=Group)
 app.add_typer(reproduce, name="reproduce", cls=Group)

@@ -70,30 +70,30 @@ def describe_fit(
 
 def show_fit(console: Console, summary: dict[str, Any]) -> None:
     """Print the summary of a fit for people."""
-    facts = _facts()
-    facts.add_row(
+    table = facts()
+    table.add_row(
         "model",
         Text(
             f"{summary['model']}: {summary['estimator']}, alpha {summary['alpha']:g}, "
             f"engine {summary['engine']}"
         ),
     )
-    facts.add_row("graphs", _sizes_in_words(summary["n_graphs"], summary["sizes"]))
-    facts.add_row("features", str(summary["n_features"]))
+    table.add_row("graphs", _sizes_in_words(summary["n_graphs"], summary["sizes"]))
+    table.add_row("features", str(summary["n_features"]))
     ending = "converged" if summary["is_converged"] else "not converged"
     evaluations = ""
     if "evaluations" in summary:
         evaluations = f", {summary['evaluations']:.0f} evaluations"
     steps = f"{summary['n_iter']} steps{evaluations}"
-    facts.add_row("fit", f"{ending} after {steps}, {summary['seconds']:.1f} s")
-    facts.add_row("loss", f"{summary['loss']:.6g}")
+    table.add_row("fit", f"{ending} after {steps}, {summary['seconds']:.1f} s")
+    table.add_row("loss", f"{summary['loss']:.6g}")
     for name, words in (("grad_norm", "gradient norm"), ("gap", "duality gap")):
         if name in summary:
-            facts.add_row(words, f"{summary[name]:.2g}")
-    facts.add_row("Hamming loss", f"{percent(summary['hamming_loss'])} of training nodes")
+            table.add_row(words, f"{summary[name]:.2g}")
+    table.add_row("Hamming loss", f"{percent(summary['hamming_loss'])} of training nodes")
     if summary["valid_hamming_loss"] is not None:
-        facts.add_row("", f"{percent(summary['valid_hamming_loss'])} of validation nodes")
-    console.print(facts)
+        table.add_row("", f"{percent(summary['valid_hamming_loss'])} of validation nodes")
+    console.print(table)
     if "path" in summary:
         name = summary["scoring"].replace("_", "-")
         where = f"{summary['n_splits']} folds" if summary["n_splits"] > 1 else "validation"
@@ -101,11 +101,11 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
             f"\n[bold]alphas tried, {name} of {where}, {summary['path_evaluations']} "
             "evaluations[/bold]"
         )
-        console.print(_path_table(summary["path"], summary["alpha"]))
+        console.print(path_table(summary["path"], summary["alpha"]))
     coefficients = summary["coefficients"]
     more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)
     console.print(f"\n[bold]coefficients{more}[/bold]")
-    console.print(_coefficient_table(coefficients))
+    console.print(coefficient_table(coefficients))
 
 
 def describe_evaluation(
@@ -146,26 +146,26 @@ def describe_evaluation(
 
 def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     """Print an evaluation for people."""
-    facts = _facts()
-    facts.add_row("model", Text(summary["model"]))
+    table = facts()
+    table.add_row("model", Text(summary["model"]))
     sizes = {row["size"]: row["n_graphs"] for row in summary["sizes"]}
     words = _sizes_in_words(summary["n_graphs"], sizes)
-    facts.add_row("graphs", Text(f"{summary['edges']}: {words}"))
-    facts.add_row(
+    table.add_row("graphs", Text(f"{summary['edges']}: {words}"))
+    table.add_row(
         "Hamming loss",
         f"{summary['hamming_loss']:.4f}, the share of nodes matched wrongly "
         f"({summary['decode']})",
     )
-    facts.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
+    table.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
     if summary["log_likelihood"] is not None:
         error = summary["expected_calibration_error"]
-        facts.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats a graph")
-        facts.add_row("calibration", f"expected error {error:.4f}")
-    console.print(facts)
+        table.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats a graph")
+        table.add_row("calibration", f"expected error {error:.4f}")
+    console.print(table)
     rows = summary["sizes"]
     more = f", the {MAX_ROWS} most frequent" * (len(rows) > MAX_ROWS)
     console.print(f"\n[bold]by size{more}[/bold]")
-    by_size = _plain_table("size", "graphs", "Hamming loss", "exact matches")
+    by_size = plain_table("size", "graphs", "Hamming loss", "exact matches")
     frequent = sorted(rows, key=lambda row: -row["n_graphs"])[:MAX_ROWS]
     for row in sorted(frequent, key=lambda row: row["size"]):
         by_size.add_row(
@@ -188,9 +188,10 @@ def _sizes_in_words(n_graphs: int, sizes: dict[int, int]) -> str:
     return f"{n_graphs}, {span}"
 
 
-def _path_table(path: list[dict[str, float]], chosen: float) -> Table:
+def path_table(path: list[dict[str, float]], chosen: float) -> Table:
+    """Return the scores of all alphas tried, the chosen one marked."""
     has_spread = any(row["spread"] for row in path)
-    table = _plain_table("alpha", "mean", "spread" if has_spread else "", "")
+    table = plain_table("alpha", "mean", "spread" if has_spread else "", "")
     for row in path:
         is_chosen = row["alpha"] == chosen
         table.add_row(
@@ -203,8 +204,9 @@ def _path_table(path: list[dict[str, float]], chosen: float) -> Table:
     return table
 
 
-def _coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
-    table = _plain_table("feature", "coefficient", "per standard deviation")
+def coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
+    """Return the coefficients, the weightiest first."""
+    table = plain_table("feature", "coefficient", "per standard deviation")
     table.columns[0].justify = "left"
     table.columns[0].overflow = "fold"
     for row in sorted(coefficients, key=lambda row: -abs(row["per_deviation"]))[:MAX_ROWS]:
@@ -214,14 +216,16 @@ def _coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _facts() -> Table:
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
-    return facts
+def facts() -> Table:
+    """Return an empty table of names and what there is to say of them."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
 
 
-def _plain_table(*headers: str) -> Table:
+def plain_table(*headers: str) -> Table:
+    """Return an empty table of figures, without lines."""
     table = Table(header_style="dim", box=None)
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)

@@ -7,18 +7,25 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from permatch._types import FloatArray, IntArray
-from permatch.errors import FeatureCountError, SizeLimitError, TableError
+from permatch.errors import (
+    FeatureCountError,
+    ModelFileError,
+    SizeLimitError,
+    TableError,
+)
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
     from permatch.estimators import BaseMatcher
 
 INTERRUPTED = 130
+
+Model = TypeVar("Model")
 
 
 def check_target(path: Path, option: str, *sources: str | None) -> None:
@@ -59,13 +66,31 @@ def read_table(
         raise FeatureCountError(f"{edges}: {err}") from err
 
 
+def load_kind(path: Path, kind: type[Model]) -> Model:
+    """Read a model, and refuse one that ranks instead of matching, or the reverse."""
+    from permatch.estimators import BaseMatcher, load
+
+    model = load(path)
+    if isinstance(model, kind):
+        return model
+    wanted, does, command, other = (
+        ("matcher", "ranks", "match", "rank")
+        if kind is BaseMatcher
+        else ("ranker", "matches", "rank", "match")
+    )
+    raise ModelFileError(
+        f"{path} must hold a {wanted}; it holds a {type(model).__name__}, which {does}. "
+        f"Use it with permatch {other}, or fit a {wanted} with permatch {command} fit."
+    )
+
+
 def load_for(
     path: Path, edges: str, columns: dict[str, Any], engine: str | None, jobs: int
 ) -> "tuple[BaseMatcher, EdgeTable]":
     """Read a model and the table it is to be used on, features matched by name."""
-    from permatch.estimators import load
+    from permatch.estimators import BaseMatcher
 
-    model = load(path)
+    model = load_kind(path, BaseMatcher)
     model.n_jobs = jobs
     if engine is not None:
         model.engine = engine
@@ -118,7 +143,7 @@ def fit_model(model: Any, table: "EdgeTable", held_out: "EdgeTable | None") -> b
         more["validation"] = (held_out.graphs, held_out.matchings)
     if sys.stderr.isatty() and "verbose" in model.get_params():
         model.set_params(verbose=True)
-    with _noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
+    with noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(table.graphs, table.matchings, **more)
     if "verbose" in model.get_params():
@@ -130,7 +155,7 @@ def fit_model(model: Any, table: "EdgeTable", held_out: "EdgeTable | None") -> b
 
 
 @contextmanager
-def _noticing_ctrl_c() -> Iterator[list[int]]:
+def noticing_ctrl_c() -> Iterator[list[int]]:
     """Yield a list that grows with every Ctrl-C, which interrupts as it always does.
 
     A fit that is interrupted keeps its best coefficients and returns as if nothing had

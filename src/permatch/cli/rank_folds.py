@@ -1,0 +1,145 @@
+"""Cross-validation over queries: the folds of LETOR, or a file parted the same way."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permatch._files import whole_file
+from permatch._progress import progress_bar
+from permatch.cli.rank_measures import Measuring
+from permatch.cli.rank_steps import fit_ranker, local_file, new_ranker
+from permatch.errors import InvalidOptionError
+from permatch.queries import QuerySet, check_queries
+
+
+@dataclass(frozen=True, eq=False)
+class QueryFold:
+    """Queries to learn from, to choose alpha by (None if it is given), and to test on."""
+
+    name: str
+    train: QuerySet
+    validation: QuerySet | None
+    test: QuerySet
+
+
+def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[QueryFold]:
+    """Return the folds of a LETOR folder, or those that a file is parted into."""
+    if name != "-" and Path(name).is_dir():
+        return _read_folder(name, is_search=is_search)
+    from permatch.datasets import read_letor
+
+    with local_file(name) as path:
+        data = read_letor(path)
+    return part_queries(
+        check_queries(data.X, data.y, data.qid), n_folds, seed, is_search=is_search
+    )
+
+
+def part_queries(
+    queries: QuerySet, n_folds: int, seed: int, *, is_search: bool
+) -> list[QueryFold]:
+    """Part queries at random: one part tests, the next chooses alpha, the others train.
+
+    Every part tests once.  Without a search for alpha all but the test part train.
+    """
+    n_least = n_folds if n_folds > 2 or not is_search else 3
+    if n_least > min(n_folds, queries.n_queries):
+        raise InvalidOptionError(
+            f"--folds must be at most the number of queries, {queries.n_queries}, and at "
+            f"least {3 if is_search else 2} (to test, to choose alpha and to train); got "
+            f"{n_folds}."
+        )
+    shuffled = np.random.default_rng(seed).permutation(queries.n_queries)
+    parts = np.array_split(shuffled, n_folds)
+    found = []
+    for k, test in enumerate(parts):
+        held_out = parts[(k + 1) % n_folds] if is_search else test[:0]
+        others = np.setdiff1d(shuffled, np.concatenate([test, held_out]))
+        found.append(
+            QueryFold(
+                str(k + 1),
+                queries.take(others),
+                queries.take(np.sort(held_out)) if is_search else None,
+                queries.take(np.sort(test)),
+            )
+        )
+    return found
+
+
+def _read_folder(name: str, *, is_search: bool) -> list[QueryFold]:
+    from permatch.datasets import load_letor
+
+    def queries(data: Any) -> QuerySet:
+        return check_queries(data.X, data.y, data.qid)
+
+    return [
+        QueryFold(
+            str(fold.number),
+            queries(fold.train),
+            queries(fold.validation) if is_search else None,
+            queries(fold.test),
+        )
+        for fold in load_letor(name).folds
+    ]
+
+
+def cross_validate(
+    folds: list[QueryFold], estimator: str, options: dict[str, Any], measuring: Measuring
+) -> Iterator[dict[str, Any]]:
+    """Fit and test on every fold; yield what each came to, as plain numbers."""
+    title = "cross-validation"
+    with progress_bar(title, len(folds), float("inf"), None) as show:
+        for k, fold in enumerate(folds):
+            if show is not None:
+                show(k)
+            model = new_ranker(estimator, options, is_search=fold.validation is not None)
+            more = {}
+            if fold.validation is not None:
+                more["validation"] = as_data(fold.validation)
+            if fit_ranker(model, as_data(fold.train), is_shown=False, **more):
+                raise KeyboardInterrupt
+            test = fold.test
+            scores = model.predict(test.documents, group=test.lengths)
+            yield {
+                "fold": fold.name,
+                "n_train": fold.train.n_queries,
+                "n_validation": fold.validation.n_queries if fold.validation else 0,
+                "n_test": test.n_queries,
+                "alpha": float(getattr(model, "alpha_", model.get_params().get("alpha"))),
+                "is_converged": bool(model.is_converged_),
+                "measures": measuring.means(test.grades, scores, test.lengths),
+            }
+
+
+def as_data(queries: QuerySet) -> tuple[Any, Any, Any]:
+    """Return documents, grades and query ids, as the estimators take them."""
+    return queries.documents, queries.grades, queries.owners
+
+
+def describe_folds(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and standard deviation of every measure over the folds."""
+    names = list(rows[0]["measures"])
+    table = np.array([[row["measures"][name] for name in names] for row in rows], float)
+    spread = table.std(axis=0, ddof=1) if len(rows) > 1 else np.full(len(names), np.nan)
+    return {
+        "folds": rows,
+        "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
+        "spread": {
+            name: None if np.isnan(value) else float(value)
+            for name, value in zip(names, spread, strict=True)
+        },
+    }
+
+
+def write_folds(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a CSV file with a row per fold."""
+    heads = ["fold", "n_train", "n_validation", "n_test", "alpha", "is_converged"]
+    with whole_file(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*heads, *rows[0]["measures"]])
+        for row in rows:
+            writer.writerow([*(row[name] for name in heads), *row["measures"].values()])

@@ -1,0 +1,234 @@
+"""What ``permatch rank`` tells about a fit, an evaluation and a cross-validation."""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from permatch.cli.match_report import (
+    MAX_ROWS,
+    coefficient_table,
+    facts,
+    path_table,
+    plain_table,
+)
+from permatch.cli.rank_measures import Measuring
+from permatch.cli.terminal import plural
+from permatch.queries import check_queries
+
+# What the last entry of a history may say, by estimator.
+_ENDINGS = ("loss", "grad_norm", "gap", "evaluations")
+
+_DISCOUNTS = {"paper": "1/log2(1+j)", "letor": "that of LETOR's script"}
+
+
+def describe_data(data: Any) -> dict[str, Any]:
+    """Collect what was read from a file."""
+    queries = check_queries(data.X, data.y, data.qid)
+    lows = np.minimum.reduceat(queries.grades, queries.starts[:-1])
+    highs = np.maximum.reduceat(queries.grades, queries.starts[:-1])
+    grades, counts = np.unique(queries.grades, return_counts=True)
+    return {
+        "n_documents": queries.n_documents,
+        "n_queries": queries.n_queries,
+        "n_features": queries.n_features,
+        "lengths": [int(queries.lengths.min()), int(queries.lengths.max())],
+        "grades": dict(zip(map(str, grades.tolist()), counts.tolist(), strict=True)),
+        "n_queries_of_one_grade": int((lows == highs).sum()),
+    }
+
+
+def describe_fit(
+    model: Any, parts: dict[str, Any], measuring: Measuring, path: str, seconds: float
+) -> dict[str, Any]:
+    """Collect what a fit came to, as plain lists and numbers."""
+    params, last = model.get_params(), model.history_[-1]
+    measures = {}
+    for name, data in parts.items():
+        queries = check_queries(data.X, data.y, data.qid)
+        scores = model.predict(queries.documents, group=queries.lengths)
+        measures[name] = measuring.means(queries.grades, scores, queries.lengths)
+    names = model.feature_names_ or [
+        f"feature {k}" for k in range(1, model.n_features_in_ + 1)
+    ]
+    summary = {
+        "model": path,
+        "estimator": type(model).__name__,
+        "subset_size": params["subset_size"],
+        "scaling": params["scaling"],
+        "alpha": float(getattr(model, "alpha_", params.get("alpha"))),
+        "data": {name: describe_data(data) for name, data in parts.items()},
+        "n_observations": int(model.n_observations_),
+        "forms": getattr(model, "forms_", None),
+        "is_converged": bool(model.is_converged_),
+        "n_iter": int(model.n_iter_),
+        "seconds": seconds,
+        **{name: float(last[name]) for name in _ENDINGS if name in last},
+        "measures": measures,
+        "coefficients": [
+            {"feature": name, "coef": float(coef), "per_deviation": float(coef * scale)}
+            for name, coef, scale in zip(names, model.coef_, model.scale_, strict=True)
+        ],
+    }
+    if hasattr(model, "cv_results_"):
+        results = model.cv_results_
+        summary["scoring"] = params["scoring"]
+        summary["n_splits"] = results["scores"].shape[1]
+        summary["path"] = [
+            {"alpha": float(alpha), "score": float(mean), "spread": float(spread)}
+            for alpha, mean, spread in zip(
+                results["alphas"], results["mean_score"], results["std_score"], strict=True
+            )
+        ]
+    return summary
+
+
+def show_fit(console: Console, summary: dict[str, Any]) -> None:
+    """Print the summary of a fit for people."""
+    table = facts()
+    table.add_row(
+        "model",
+        Text(
+            f"{summary['model']}: {summary['estimator']} on {_observed(summary)}, alpha "
+            f"{summary['alpha']:g}, {summary['scaling'] or 'no'} scaling within queries"
+        ),
+    )
+    for name, data in summary["data"].items():
+        table.add_row(name, _data_in_words(data))
+        counts = [f"{grade}: {count}" for grade, count in data["grades"].items()]
+        table.add_row("", f"grades {', '.join(counts)}")
+    table.add_row("learned from", _observations_in_words(summary))
+    ending = "converged" if summary["is_converged"] else "not converged"
+    evaluations = f", {summary['evaluations']:.0f} evaluations"
+    steps = plural(summary["n_iter"], "step") + evaluations * ("evaluations" in summary)
+    table.add_row("fit", f"{ending} after {steps}, {summary['seconds']:.1f} s")
+    table.add_row("loss", f"{summary['loss']:.6g}")
+    for name, words in (("grad_norm", "gradient norm"), ("gap", "duality gap")):
+        if name in summary:
+            table.add_row(words, f"{summary[name]:.2g}")
+    console.print(table)
+    console.print("\n[bold]measures, mean over queries[/bold]")
+    console.print(_means_table(summary["measures"]))
+    if "path" in summary:
+        n_splits = summary["n_splits"]
+        where = f"{n_splits} folds" if n_splits > 1 else "the validation file"
+        name = str(summary["scoring"]).replace("mean_ndcg", "mean of NDCG@1 to 10")
+        console.print(f"\n[bold]alphas tried, {name} on {where}[/bold]")
+        console.print(path_table(summary["path"], summary["alpha"]))
+    coefficients = summary["coefficients"]
+    more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)
+    console.print(f"\n[bold]coefficients{more}[/bold]")
+    console.print(coefficient_table(coefficients))
+
+
+def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
+    """Print an evaluation for people."""
+    table = facts()
+    table.add_row("scores of", Text(summary["scores_of"]))
+    if summary["against"] is not None:
+        table.add_row("against", Text(summary["against"]))
+    words = f"{_count_queries(summary['n_queries'])}, {summary['n_documents']} documents"
+    table.add_row("judged", Text(f"{', '.join(summary['files'])}: {words}"))
+    if n_without := summary["n_queries_without_relevant"]:
+        table.add_row("", f"{n_without} without a relevant document count 0")
+    table.add_row(
+        "NDCG discount", f"{summary['discount']}: {_DISCOUNTS[summary['discount']]}"
+    )
+    console.print(table)
+    console.print()
+    if summary["against"] is None:
+        table = plain_table("measure", "mean", "standard error", "queries")
+    else:
+        table = plain_table(
+            "measure", "mean", "against", "difference", "95 % interval", "p", "p (Holm)"
+        )
+    table.columns[0].justify = "left"
+    for row in summary["measures"]:
+        cells = [row["measure"], _number(row["mean"])]
+        if summary["against"] is None:
+            cells += [_number(row["standard_error"]), str(row["n_queries"])]
+        else:
+            cells += _comparison(row)
+        table.add_row(*cells)
+    console.print(table)
+    if summary["against"] is not None:
+        console.print(
+            "\np: paired randomisation test over queries; Holm: corrected for the number "
+            "of measures."
+        )
+
+
+def show_folds(console: Console, summary: dict[str, Any]) -> None:
+    """Print a cross-validation for people."""
+    names = list(summary["mean"])
+    table = plain_table("fold", "queries", "alpha", *names)
+    for row in summary["folds"]:
+        cells = [_number(row["measures"][name]) for name in names]
+        table.add_row(row["fold"], str(row["n_test"]), f"{row['alpha']:g}", *cells)
+    means = [_number(summary["mean"][name]) for name in names]
+    table.add_row("mean", "", "", *means, style="bold")
+    table.add_row("spread", "", "", *(_number(summary["spread"][name]) for name in names))
+    console.print(table)
+    how = "chosen on its validation part" if summary["is_search"] else "given"
+    console.print(
+        f"\n{summary['estimator']}: measures on the test part of every fold, alpha {how}. "
+        f"NDCG discount: {_DISCOUNTS[summary['discount']]}. Spread: standard deviation "
+        "over folds."
+    )
+
+
+def _count_queries(number: int) -> str:
+    return f"{number} {'query' if number == 1 else 'queries'}"
+
+
+def _data_in_words(data: dict[str, Any]) -> str:
+    low, high = data["lengths"]
+    span = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        f"{_count_queries(data['n_queries'])} of {span} documents, {data['n_documents']} "
+        f"in all, {data['n_features']} features"
+    )
+
+
+def _observed(summary: dict[str, Any]) -> str:
+    size = summary["subset_size"]
+    named = {"all": "whole lists", "pairs": "pairs", "grades": "one document of each grade"}
+    return named.get(size, f"subsets of {size}")
+
+
+def _observations_in_words(summary: dict[str, Any]) -> str:
+    n_one = summary["data"]["train"]["n_queries_of_one_grade"]
+    skipped = f"; nothing from {_count_queries(n_one)} of one grade" * (n_one > 0)
+    if summary["forms"] is None:
+        return f"{plural(summary['n_observations'], 'observation')}{skipped}"
+    forms = summary["forms"]
+    kinds = [f"{forms[name]} {name}" for name in ("exact", "profile") if forms[name]]
+    return f"{plural(summary['n_observations'], 'list')}, {', '.join(kinds)}{skipped}"
+
+
+def _means_table(measures: dict[str, dict[str, float]]) -> Table:
+    table = plain_table("measure", *measures)
+    table.columns[0].justify = "left"
+    for name in measures["train"]:
+        table.add_row(name, *(_number(part[name]) for part in measures.values()))
+    return table
+
+
+def _comparison(row: dict[str, Any]) -> list[str]:
+    cells = [_number(row["against"])]
+    if "difference" not in row:
+        return [*cells, "", "", "", ""]
+    low, high = row["interval"]
+    return [
+        *cells,
+        f"{row['difference']:+.4f}",
+        f"{low:+.4f} to {high:+.4f}",
+        f"{row['p_value']:.3g}",
+        f"{row['p_value_holm']:.3g}",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
