@@ -9,7 +9,16 @@ from rich.console import Console
 
 from benchmarks.harness import save, show
 
-NAMES = ("glynn", "accuracy", "small", "sampling", "k_best", "learning", "footprint")
+NAMES = (
+    "glynn",
+    "accuracy",
+    "small",
+    "sampling",
+    "k_best",
+    "learning",
+    "ranking",
+    "footprint",
+)
 
 
 def main() -> int:
