@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from permatch.inference.levels import _infer_levels, _infer_list
 from permatch.kernels.levels import PROFILE
+from permatch.kernels.levels_counts import fill_covariance, fill_products
 from permatch.kernels.levels_dp import count_cells, infer_by_counting
 from permatch.kernels.levels_fourier import (
     choose_points,
@@ -19,7 +20,6 @@ from permatch.kernels.levels_fourier import (
     fill_periods,
     infer_by_fourier,
 )
-from permatch.kernels.levels_tilt import fill_covariance, fill_products
 
 # A few hundred roundings of numbers of order one.
 TOL = 1e-12

@@ -13,27 +13,25 @@ and that of p_i in the profile form.
 Queries lie one behind the other.  Query q has the documents ``starts[q] .. starts[q+1] -
 1`` and the levels ``level_starts[q] .. level_starts[q+1] - 1`` with their values and
 counts, none 0: the largest count first, then rising, as `levels_dp` likes it.  `places`
-gives the position of every document's level among those of its query.
+gives the position of every document's level among those of its query.  The tables of
+chances, levels by padded documents, lie one behind the other in a flat array, that of query
+q from ``chance_starts[q] - chance_starts[first]`` on.  `forms` says which queries are
+skipped, and which take the exact form.
+
+The steps are kernels of their own, as each compiles all that it calls.
 """
 
 import numpy as np
 from numba import njit
 
+from permatch.kernels.levels_counts import factor_in_place, fill_covariance, fill_products
 from permatch.kernels.levels_dp import count_cells, infer_by_counting
 from permatch.kernels.levels_fourier import (
     expected_points,
     fill_periods,
     infer_by_fourier,
 )
-from permatch.kernels.levels_tilt import (
-    cholesky_in_place,
-    covariance_of,
-    fill_probabilities,
-    fill_products,
-    minimise_tilt,
-    padded,
-    sum_of_logs,
-)
+from permatch.kernels.levels_tilt import minimise_tilt
 
 #: Time of a point of the Fourier sum in states of the recursion over counts.
 POINT_COST = 0.7
@@ -42,131 +40,138 @@ SKIPPED, EXACT, PROFILE = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
-def tilt_one(scores, levels, counts, probabilities, tops, sums):
-    """Return centred scores and the tilt; fill the tilted probabilities (R, padded)."""
-    centred = scores - scores.mean()
-    tilt = np.empty(levels.shape[0])
-    minimise_tilt(centred, levels, counts, tilt)
-    fill_probabilities(centred, levels, tilt, probabilities, tops, sums)
-    return centred, tilt
-
-
-@njit(cache=True, nogil=True)
-def infer_counts(probabilities, counts, marginals):
-    """Fill the level marginals (R, documents) given the counts; return ``log P(counts)``.
-
-    Takes the recursion over counts or Fourier inversion, whichever is quicker.
-    """
-    n_levels, n = marginals.shape
-    if n_levels == 1:
-        marginals[:] = 1.0
-        return 0.0
-    products = np.empty((n_levels, n_levels))
-    fill_products(probabilities, n, products)
-    covariance = covariance_of(products)
-    periods = np.empty(n_levels - 1, np.int64)
-    fill_periods(covariance, counts, periods)
-    n_points = expected_points(covariance, periods)
-    if count_cells(counts) <= POINT_COST * n_points:
-        return infer_by_counting(probabilities, counts, marginals)
-    return infer_by_fourier(probabilities, counts, products, periods, marginals)
-
-
-@njit(cache=True, nogil=True)
-def infer_list(scores, levels, counts, marginals):
-    """Fill the level marginals (R, documents) of one list; return its log-partition.
-
-    The log-partition is measured from the assignment that sorts by score.
-    """
-    n, n_levels = scores.shape[0], levels.shape[0]
-    width = padded(n)
-    probabilities = np.empty((n_levels, width))
-    tops, sums = np.empty(width), np.empty(width)
-    centred, tilt = tilt_one(scores, levels, counts, probabilities, tops, sums)
-    log_partition = sum_of_logs(sums, n)
-    order = np.argsort(centred)
-    position = 0
-    for level in np.argsort(levels):
-        for i in order[position : position + counts[level]]:
-            log_partition += tops[i] - (levels[level] * centred[i] + tilt[level])
-        position += counts[level]
-    return log_partition + infer_counts(probabilities, counts, marginals)
-
-
-@njit(cache=True, nogil=True)
-def evaluate_queries(
-    scores, starts, places, level_starts, values, counts, forms, first, last, losses, slopes
+def tilt_queries(
+    scores,
+    starts,
+    places,
+    level_starts,
+    values,
+    counts,
+    chance_starts,
+    forms,
+    first,
+    last,
+    chances,
+    losses,
 ):
-    """Fill losses of queries `first` to `last` - 1 and slopes of their documents."""
+    """Fill tilted chances and profile losses of queries `first` to `last` - 1."""
     for q in range(first, last):
+        losses[q] = 0.0
         begin, n = starts[q], starts[q + 1] - starts[q]
         if forms[q] == SKIPPED:
-            losses[q] = 0.0
-            slopes[begin : begin + n] = 0.0
             continue
         levels = values[level_starts[q] : level_starts[q + 1]]
         n_of = counts[level_starts[q] : level_starts[q + 1]]
-        n_levels, width = levels.shape[0], padded(n)
-        probabilities = np.empty((n_levels, width))
-        tops, sums = np.empty(width), np.empty(width)
-        here = scores[begin : begin + n]
-        centred, tilt = tilt_one(here, levels, n_of, probabilities, tops, sums)
-        loss = sum_of_logs(sums, n)
+        size = chance_starts[q + 1] - chance_starts[q]
+        at = chance_starts[q] - chance_starts[first]
+        table = chances[at : at + size]
+        table = table.reshape((levels.shape[0], size // levels.shape[0]))
+        centre = 0.0
         for i in range(n):
-            place = places[begin + i]
-            loss += tops[i] - (levels[place] * centred[i] + tilt[place])
-        chances = probabilities
-        if forms[q] == EXACT:
-            chances = np.empty((n_levels, n))
-            loss += infer_counts(probabilities, n_of, chances)
-        losses[q] = loss
+            centre += scores[begin + i] / n
+        centred = np.empty(n)
         for i in range(n):
-            observed = levels[places[begin + i]]
-            slope = 0.0
-            for k in range(n_levels):
-                slope += chances[k, i] * (levels[k] - observed)
-            slopes[begin + i] = slope
+            centred[i] = scores[begin + i] - centre
+        observed = places[begin : begin + n]
+        losses[q] = minimise_tilt(centred, levels, n_of, observed, table)
 
 
 @njit(cache=True, nogil=True)
+def count_queries(
+    starts, level_starts, counts, chance_starts, forms, first, last, chances, losses
+):
+    """Turn tilted chances into chances given the counts, profile losses into exact ones.
+
+    Takes the recursion over counts or Fourier inversion, whichever is quicker; leaves
+    queries alone that are not exact.
+    """
+    for q in range(first, last):
+        if forms[q] != EXACT:
+            continue
+        n = starts[q + 1] - starts[q]
+        n_of = counts[level_starts[q] : level_starts[q + 1]]
+        n_levels = n_of.shape[0]
+        size = chance_starts[q + 1] - chance_starts[q]
+        at = chance_starts[q] - chance_starts[first]
+        table = chances[at : at + size]
+        table = table.reshape((n_levels, size // n_levels))
+        products = np.empty((n_levels, n_levels))
+        fill_products(table, n, products)
+        covariance = np.empty((n_levels - 1, n_levels - 1))
+        fill_covariance(products, covariance)
+        periods = np.empty(n_levels - 1, np.int64)
+        fill_periods(covariance, n_of, periods)
+        n_points = expected_points(covariance, periods)
+        if count_cells(n_of) <= POINT_COST * n_points:
+            losses[q] += infer_by_counting(table, n_of, n)
+        else:
+            losses[q] += infer_by_fourier(table, n_of, products, periods, n)
+
+
+@njit(cache=True, nogil=True)
+def slope_queries(
+    starts, places, level_starts, values, chance_starts, forms, first, last, chances, slopes
+):
+    """Fill the slopes of the documents of queries `first` to `last` - 1."""
+    for q in range(first, last):
+        begin, n = starts[q], starts[q + 1] - starts[q]
+        for i in range(begin, begin + n):
+            slopes[i] = 0.0
+        if forms[q] == SKIPPED:
+            continue
+        n_levels = level_starts[q + 1] - level_starts[q]
+        width = (chance_starts[q + 1] - chance_starts[q]) // n_levels
+        for k in range(n_levels):
+            row = chance_starts[q] - chance_starts[first] + k * width
+            level = values[level_starts[q] + k]
+            for i in range(n):
+                observed = values[level_starts[q] + places[begin + i]]
+                slopes[begin + i] += chances[row + i] * (level - observed)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def curve_queries(
-    scores, starts, level_starts, values, counts, forms, first, last, variances, loadings
+    starts,
+    level_starts,
+    values,
+    chance_starts,
+    forms,
+    first,
+    last,
+    chances,
+    variances,
+    loadings,
 ):
     """Fill what makes up the curvature of queries `first` to `last` - 1.
 
     The covariance of the levels of a query's documents is about ``diag(variances) -
     loadings loadings'``, exactly so in the profile form; `loadings` has one column for each
-    of the query's levels but one, the others stay 0.
+    of the query's levels but one.  Both are 0 on entry; the chances are the tilted ones.
     """
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        variances[begin : begin + n] = 0.0
-        loadings[begin : begin + n] = 0.0
         if forms[q] == SKIPPED:
             continue
         levels = values[level_starts[q] : level_starts[q + 1]]
-        n_of = counts[level_starts[q] : level_starts[q + 1]]
-        n_levels, width = levels.shape[0], padded(n)
-        probabilities = np.empty((n_levels, width))
-        tops, sums = np.empty(width), np.empty(width)
-        tilt_one(scores[begin : begin + n], levels, n_of, probabilities, tops, sums)
+        n_levels = levels.shape[0]
+        size = chance_starts[q + 1] - chance_starts[q]
+        at = chance_starts[q] - chance_starts[first]
+        table = chances[at : at + size]
+        table = table.reshape((n_levels, size // n_levels))
         products = np.empty((n_levels, n_levels))
-        fill_products(probabilities, n, products)
-        factor = covariance_of(products)
-        for k in range(n_levels - 1):
-            factor[k, k] += 1e-12
-        cholesky_in_place(factor)
+        fill_products(table, n, products)
+        factor = np.empty((n_levels - 1, n_levels - 1))
+        fill_covariance(products, factor)
+        factor_in_place(factor)
         for i in range(n):
             mean = 0.0
             for k in range(n_levels):
-                mean += probabilities[k, i] * levels[k]
-            variance = 0.0
+                mean += table[k, i] * levels[k]
             for k in range(n_levels):
-                variance += probabilities[k, i] * (levels[k] - mean) ** 2
-            variances[begin + i] = variance
+                variances[begin + i] += table[k, i] * (levels[k] - mean) ** 2
             # loadings loadings' = U covariance^-1 U' with U = p_il (v_l - mean)
             for k in range(n_levels - 1):
-                load = probabilities[k + 1, i] * (levels[k + 1] - mean)
+                load = table[k + 1, i] * (levels[k + 1] - mean)
                 for m in range(k):
                     load -= factor[k, m] * loadings[begin + i, m]
                 loadings[begin + i, k] = load / factor[k, k]

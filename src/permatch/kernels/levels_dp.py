@@ -22,10 +22,10 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.levels_tilt import FAST
+from permatch.kernels.levels_counts import FAST
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_cells(counts):
     """Return the number of states, as a float: it may be beyond whole numbers."""
     cells = 1.0
@@ -34,7 +34,7 @@ def count_cells(counts):
     return cells
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def outer_axes(counts):
     """Return the strides of all levels, and digits and sums of all but the last axis."""
     n_levels = counts.shape[0]
@@ -74,8 +74,8 @@ def add_moved(new, old, begin, end, shift, factor):
         new[u] += factor * old[u - shift]
 
 
-@njit(cache=True, nogil=True)
-def fill_forward(probabilities, counts, forward):
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_forward(chances, counts, forward):
     """Fill the forward tables (documents + 1, states), zero on entry; return P(counts)."""
     n_levels = counts.shape[0]
     strides, used, has_one, _ = outer_axes(counts)
@@ -90,11 +90,11 @@ def fill_forward(probabilities, counts, forward):
             if low > high:
                 continue
             at = row * (longest + 1)
-            stay, step = probabilities[0, i - 1], probabilities[last, i - 1]
+            stay, step = chances[0, i - 1], chances[last, i - 1]
             stay_or_step(new, old, at, low, high, stay, step)
             for k in range(1, last):
                 if has_one[k, row]:
-                    factor = probabilities[k, i - 1]
+                    factor = chances[k, i - 1]
                     add_moved(new, old, at + low, at + high + 1, strides[k], factor)
     return forward[forward.shape[0] - 1, forward.shape[1] - 1]
 
@@ -115,9 +115,9 @@ def step_back(table, begin, end, stay, step, shift):
         table[u] = stay * table[u] + step * table[u + shift]
 
 
-@njit(cache=True, nogil=True)
-def sweep_backward(probabilities, counts, forward, marginals):
-    """Fill the level marginals (R, documents) from the forward tables."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_backward(chances, counts, forward):
+    """Turn the chances into those given the counts, by way of the forward tables."""
     n_levels = counts.shape[0]
     strides, used, _, can_add = outer_axes(counts)
     last = n_levels - 1
@@ -127,7 +127,8 @@ def sweep_backward(probabilities, counts, forward, marginals):
     flows = np.empty(n_levels)
     for i in range(forward.shape[0] - 2, -1, -1):
         before = forward[i]
-        flows[:] = 0.0
+        for k in range(n_levels):
+            flows[k] = 0.0
         for row in range(used.shape[0]):
             low = max(0, i - counts[0] - used[row])
             high = min(longest, i - used[row])
@@ -138,33 +139,36 @@ def sweep_backward(probabilities, counts, forward, marginals):
             inner = end - 1 if high == longest else end
             flows[0] += dot_moved(before, table, begin, end, 0)
             flows[last] += dot_moved(before, table, begin, inner, 1)
-            stay = probabilities[0, i]
-            step_back(table, begin, inner, stay, probabilities[last, i], 1)
+            stay = chances[0, i]
+            step_back(table, begin, inner, stay, chances[last, i], 1)
             if inner < end:
                 table[inner] *= stay
             for k in range(1, last):
                 if can_add[k, row]:
                     flows[k] += dot_moved(before, table, begin, end, strides[k])
-                    add_moved(table, table, begin, end, -strides[k], probabilities[k, i])
+                    add_moved(table, table, begin, end, -strides[k], chances[k, i])
         sum_of_flows = 0.0
         for k in range(n_levels):
-            flows[k] *= probabilities[k, i]
+            flows[k] *= chances[k, i]
             sum_of_flows += flows[k]
         for k in range(n_levels):
-            marginals[k, i] = flows[k] / sum_of_flows
+            chances[k, i] = flows[k] / sum_of_flows
 
 
-@njit(cache=True, nogil=True)
-def infer_by_counting(probabilities, counts, marginals):
-    """Fill the level marginals (R, documents) given the counts; return ``log P``."""
-    forward = np.zeros((marginals.shape[1] + 1, int(count_cells(counts))))
-    probability = fill_forward(probabilities, counts, forward)
-    sweep_backward(probabilities, counts, forward, marginals)
+@njit(cache=True, nogil=True, error_model="numpy")
+def infer_by_counting(chances, counts, n):
+    """Turn the chances p_il of `n` documents into those given the counts.
+
+    Returns the log-probability of the counts.
+    """
+    forward = np.zeros((n + 1, int(count_cells(counts))))
+    probability = fill_forward(chances, counts, forward)
+    sweep_backward(chances, counts, forward)
     return math.log(probability)
 
 
-@njit(cache=True, nogil=True)
-def draw_levels(probabilities, counts, forward, uniforms, levels):
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_levels(chances, counts, forward, uniforms, levels):
     """Draw levels of all documents given the counts, one uniform number a document.
 
     The last document is drawn first: with counts u still to be produced it takes level l
@@ -174,7 +178,8 @@ def draw_levels(probabilities, counts, forward, uniforms, levels):
     strides = outer_axes(counts)[0]
     left = np.empty(n_levels, np.int64)
     for s in range(uniforms.shape[0]):
-        left[:] = counts
+        for k in range(n_levels):
+            left[k] = counts[k]
         state = forward.shape[1] - 1
         for i in range(forward.shape[0] - 2, -1, -1):
             target = uniforms[s, i] * forward[i + 1, state]
@@ -182,7 +187,7 @@ def draw_levels(probabilities, counts, forward, uniforms, levels):
             for k in range(n_levels):
                 if left[k] == 0:
                     continue
-                mass = probabilities[k, i] * forward[i, state - strides[k]]
+                mass = chances[k, i] * forward[i, state - strides[k]]
                 if mass > 0.0 or chosen < 0:
                     chosen = k  # rounding may leave a rest: then the last possible level
                     target -= mass

@@ -29,17 +29,19 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.levels_tilt import cholesky_in_place
+from permatch.kernels.levels_counts import factor_in_place
 from permatch.kernels.simd import WIDTH, load, splat, store, total
 
 TILE = 2 * WIDTH
 EXPONENT = 32.0  # exp(-32) is 1e-14
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_periods(covariance, counts, periods):
     """Fill the number of grid points of every axis, odd, so that aliases are negligible."""
-    n_documents = counts.sum()
+    n_documents = 0
+    for k in range(counts.shape[0]):
+        n_documents += counts[k]
     for k in range(covariance.shape[0]):
         variance = covariance[k, k]
         n = counts[k + 1]
@@ -54,14 +56,12 @@ def fill_periods(covariance, counts, periods):
         periods[k] = period | 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def expected_points(covariance, periods):
     """Return about how many points will be kept, from the volume of an ellipsoid."""
     size = covariance.shape[0]
     factor = covariance.copy()
-    for k in range(size):
-        factor[k, k] += 1e-12
-    cholesky_in_place(factor)
+    factor_in_place(factor)
     volume, full = 1.0, 1.0
     for k in range(size):
         volume *= math.sqrt(2.0 * EXPONENT) * periods[k] / (2.0 * math.pi * factor[k, k])
@@ -72,11 +72,13 @@ def expected_points(covariance, periods):
     return 0.5 * min(full, ball * volume)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def choose_points(products, periods):
-    """Return the kept grid points (k, R-1), as whole numbers; the origin comes first."""
+    """Return the kept grid points as whole numbers, the origin first, and their number."""
     size = periods.shape[0]
-    most = periods.max()
+    most = 0
+    for k in range(size):
+        most = max(most, periods[k])
     cosines = np.empty((size, most))
     sines = np.empty((size, most))
     for k in range(size):
@@ -87,7 +89,9 @@ def choose_points(products, periods):
     capacity = 256
     points = np.empty((capacity, size), np.int64)
     n_points = 0
-    here = periods // 2  # the origin; what follows it in this order are half of the others
+    here = np.empty(size, np.int64)
+    for k in range(size):  # the origin; what follows it in this order is half of the others
+        here[k] = periods[k] // 2
     while True:
         decay = 0.0
         for k in range(size):
@@ -99,7 +103,9 @@ def choose_points(products, periods):
         if decay < EXPONENT:
             if n_points == capacity:
                 larger = np.empty((2 * capacity, size), np.int64)
-                larger[:capacity] = points
+                for j in range(capacity):
+                    for k in range(size):
+                        larger[j, k] = points[j, k]
                 points = larger
                 capacity *= 2
             for k in range(size):
@@ -110,13 +116,13 @@ def choose_points(products, periods):
             here[k] = 0
             k -= 1
         if k < 0:
-            return points[:n_points]
+            return points, n_points
         here[k] += 1
 
 
-@njit(cache=True, nogil=True)
-def tabulate_points(points, periods, counts, circles, starts):
-    """Fill ``e^{i x_l}`` and the weights ``e^{-i<x, n>} / prod N`` of the points.
+@njit(cache=True, nogil=True, error_model="numpy")
+def tabulate_points(points, n_points, periods, counts, circles, starts):
+    """Fill ``e^{i x_l}`` and the weights ``e^{-i<x, n>} / prod N`` of points.
 
     `circles` is (tiles, R-1, 2, TILE) and `starts` (tiles, 2, TILE), cosines before sines.
     """
@@ -124,10 +130,8 @@ def tabulate_points(points, periods, counts, circles, starts):
     grid = 1.0
     for k in range(size):
         grid *= periods[k]
-    circles[:] = 0.0
-    starts[:] = 0.0
-    for j in range(points.shape[0]):
-        tile, lane = divmod(j, TILE)
+    for j in range(n_points):
+        tile, lane = j // TILE, j % TILE
         phase = 0.0
         for k in range(size):
             angle = 2.0 * math.pi * points[j, k] / periods[k]
@@ -140,14 +144,14 @@ def tabulate_points(points, periods, counts, circles, starts):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def characteristic(probabilities, circles, origin, i):
+def characteristic(chances, circles, origin, i):
     """Return phi_i at the points of a tile: two vectors of real, two of other parts."""
-    a = splat(probabilities[0, i])
+    a = splat(chances[0, i])
     b = a
     c = splat(0.0)
     d = c
-    for k in range(1, probabilities.shape[0]):
-        p = splat(probabilities[k, i])
+    for k in range(1, chances.shape[0]):
+        p = splat(chances[k, i])
         at = origin + (k - 1) * 2 * TILE
         a = a + p * load(circles, at)
         b = b + p * load(circles, at + WIDTH)
@@ -156,10 +160,10 @@ def characteristic(probabilities, circles, origin, i):
     return a, b, c, d
 
 
-@njit(cache=True, nogil=True)
-def sweep_forward(probabilities, n, circles, starts, tile, before):
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_forward(chances, n, circles, starts, tile, before):
     """Fill the products of all documents before each; return the sum over the points."""
-    origin = tile * (probabilities.shape[0] - 1) * 2 * TILE
+    origin = tile * (chances.shape[0] - 1) * 2 * TILE
     at = tile * 2 * TILE
     a, b = load(starts, at), load(starts, at + WIDTH)
     c, d = load(starts, at + TILE), load(starts, at + TILE + WIDTH)
@@ -169,16 +173,16 @@ def sweep_forward(probabilities, n, circles, starts, tile, before):
         store(before, at + WIDTH, b)
         store(before, at + TILE, c)
         store(before, at + TILE + WIDTH, d)
-        p, q, r, s = characteristic(probabilities, circles, origin, i)
+        p, q, r, s = characteristic(chances, circles, origin, i)
         a, c = a * p - c * r, a * r + c * p
         b, d = b * q - d * s, b * s + d * q
     return total(a + b)
 
 
-@njit(cache=True, nogil=True)
-def sweep_backward(probabilities, n, circles, tile, before, sums):
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_backward(chances, n, circles, tile, before, sums):
     """Add, by document and level, the points' products without the document."""
-    size = probabilities.shape[0] - 1
+    size = chances.shape[0] - 1
     origin = tile * size * 2 * TILE
     a = splat(1.0)
     b = a
@@ -196,35 +200,35 @@ def sweep_backward(probabilities, n, circles, tile, before, sums):
             y = q * load(circles, at + WIDTH) - s * load(circles, at + TILE + WIDTH)
             at = (k * n + i) * WIDTH
             store(sums, at, load(sums, at) + (x + y))
-        p, q, r, s = characteristic(probabilities, circles, origin, i)
+        p, q, r, s = characteristic(chances, circles, origin, i)
         a, c = a * p - c * r, a * r + c * p
         b, d = b * q - d * s, b * s + d * q
 
 
-@njit(cache=True, nogil=True)
-def infer_by_fourier(probabilities, counts, products, periods, marginals):
-    """Fill the level marginals (R, documents) given the counts; return ``log P(counts)``.
+@njit(cache=True, nogil=True, error_model="numpy")
+def infer_by_fourier(chances, counts, products, periods, n):
+    """Turn the chances p_il of `n` documents into those given the counts.
 
-    Parameters are p_il (R, at least as many as documents), the counts, ``S_lm``, and what
+    Returns the log-probability of the counts.  `products` are ``S_lm``, `periods` what
     `fill_periods` gave.
     """
-    n, size = marginals.shape[1], periods.shape[0]
-    points = choose_points(products, periods)
-    n_tiles = (points.shape[0] + TILE - 1) // TILE
-    circles = np.empty((n_tiles, size, 2, TILE))
-    starts = np.empty((n_tiles, 2, TILE))
-    tabulate_points(points, periods, counts, circles, starts)
+    size = periods.shape[0]
+    points, n_points = choose_points(products, periods)
+    n_tiles = (n_points + TILE - 1) // TILE
+    circles = np.zeros((n_tiles, size, 2, TILE))
+    starts = np.zeros((n_tiles, 2, TILE))
+    tabulate_points(points, n_points, periods, counts, circles, starts)
     before = np.empty((n, 2, TILE))
     sums = np.zeros((size, n, WIDTH))
     probability = 0.0
     for tile in range(n_tiles):
-        probability += sweep_forward(probabilities, n, circles, starts, tile, before)
-        sweep_backward(probabilities, n, circles, tile, before, sums)
+        probability += sweep_forward(chances, n, circles, starts, tile, before)
+        sweep_backward(chances, n, circles, tile, before, sums)
     for i in range(n):
         rest = 1.0
         for k in range(size):
-            joint = probabilities[k + 1, i] * total(load(sums, (k * n + i) * WIDTH))
-            marginals[k + 1, i] = min(max(joint / probability, 0.0), 1.0)
-            rest -= marginals[k + 1, i]
-        marginals[0, i] = max(rest, 0.0)
+            joint = chances[k + 1, i] * total(load(sums, (k * n + i) * WIDTH))
+            chances[k + 1, i] = min(max(joint / probability, 0.0), 1.0)
+            rest -= chances[k + 1, i]
+        chances[0, i] = max(rest, 0.0)
     return math.log(probability)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permatch._types import FloatArray
+from permatch.kernels.simd import WIDTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +23,15 @@ class LevelLists:
         Their values.
     counts : ndarray of shape (number of levels,)
         How many documents have them, never 0.
+    chance_starts : ndarray of shape (q + 1,)
+        Where tables of levels by documents begin if they lie one behind the other.
     """
 
     places: np.ndarray
     level_starts: np.ndarray
     values: FloatArray
     counts: np.ndarray
+    chance_starts: np.ndarray
 
 
 def sort_levels(starts: np.ndarray, grades: np.ndarray, levels: np.ndarray) -> LevelLists:
@@ -67,4 +71,16 @@ def sort_levels(starts: np.ndarray, grades: np.ndarray, levels: np.ndarray) -> L
     listed_values, listed_counts = np.empty(len(targets)), np.empty(len(targets), np.int64)
     listed_values[targets] = values[at_level]
     listed_counts[targets] = counts[at_query, at_level]
-    return LevelLists(places[owners, level_of], level_starts, listed_values, listed_counts)
+    sizes = n_present * padded_lengths(np.diff(starts))
+    return LevelLists(
+        places=places[owners, level_of],
+        level_starts=level_starts,
+        values=listed_values,
+        counts=listed_counts,
+        chance_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    )
+
+
+def padded_lengths(lengths: np.ndarray) -> np.ndarray:
+    """Return the lengths of rows of the kernels' tables."""
+    return -(-lengths // WIDTH) * WIDTH

@@ -23,7 +23,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray
@@ -32,17 +31,18 @@ from permatch.kernels.levels import (
     EXACT,
     PROFILE,
     SKIPPED,
+    count_queries,
     curve_queries,
-    evaluate_queries,
+    slope_queries,
+    tilt_queries,
 )
 from permatch.objectives.level_lists import sort_levels
+from permatch.objectives.query_gram import cut_queries, gram_of_queries
 
 FORMS = ("auto", "exact", "profile")
 
 #: Documents of a task, about: enough to make threads worth while, few enough to share.
-_TASK_SIZE = 512
-#: Documents of a block of the Hessian: what is copied at a time.
-_BLOCK_SIZE = 4096
+_TASK_SIZE = 1024
 #: A Fourier sum over R levels has about this many points to the power R - 1.
 _POINTS_PER_AXIS = 16
 
@@ -99,10 +99,6 @@ class WholeListLikelihood:
         max_cells: int = 300_000,
         n_jobs: int = 1,
     ) -> None:
-        if form not in FORMS:
-            raise InvalidOptionError(
-                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
-            )
         self.starts = np.ascontiguousarray(starts, dtype=np.int64)
         self.query_weights = np.ascontiguousarray(query_weights, dtype=np.float64)
         self.form = form
@@ -110,7 +106,7 @@ class WholeListLikelihood:
         self._max_cells = max_cells
         self._lists = sort_levels(self.starts, grades, levels)
         self._weights = np.repeat(self.query_weights, np.diff(self.starts))
-        self._tasks = _cut(self.starts, _TASK_SIZE)
+        self._tasks = cut_queries(self.starts, _TASK_SIZE)
         self._codes = self._choose_forms(form)
 
     @property
@@ -131,10 +127,6 @@ class WholeListLikelihood:
         WholeListLikelihood
             It shares all arrays with this one.
         """
-        if form not in FORMS:
-            raise InvalidOptionError(
-                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
-            )
         other = object.__new__(WholeListLikelihood)
         other.__dict__.update(self.__dict__)
         other.form = form
@@ -157,21 +149,32 @@ class WholeListLikelihood:
             Its derivatives.
         """
         scores = _checked(scores)
-        losses = np.empty(len(self.query_weights))
+        lists, codes = self._lists, self._codes
+        losses = np.zeros(len(self.query_weights))
         slope = np.empty(len(scores))
 
         def task(k: int) -> None:
-            evaluate_queries(
-                scores,
+            span = self._tasks[k], self._tasks[k + 1]
+            chances = self._tilt(scores, *span, losses)
+            count_queries(
                 self.starts,
-                self._lists.places,
-                self._lists.level_starts,
-                self._lists.values,
-                self._lists.counts,
-                self._codes,
-                self._tasks[k],
-                self._tasks[k + 1],
+                lists.level_starts,
+                lists.counts,
+                lists.chance_starts,
+                codes,
+                *span,
+                chances,
                 losses,
+            )
+            slope_queries(
+                self.starts,
+                lists.places,
+                lists.level_starts,
+                lists.values,
+                lists.chance_starts,
+                codes,
+                *span,
+                chances,
                 slope,
             )
 
@@ -196,20 +199,23 @@ class WholeListLikelihood:
             loadings.T`` over its documents, and 0 between queries.
         """
         scores = _checked(scores)
-        variances = np.empty(len(scores))
-        most = int(np.max(np.diff(self._lists.level_starts), initial=1))
-        loadings = np.empty((len(scores), max(most - 1, 0)))
+        lists = self._lists
+        losses = np.zeros(len(self.query_weights))
+        variances = np.zeros(len(scores))
+        most = int(np.max(np.diff(lists.level_starts), initial=1))
+        loadings = np.zeros((len(scores), most - 1))
 
         def task(k: int) -> None:
+            span = self._tasks[k], self._tasks[k + 1]
+            chances = self._tilt(scores, *span, losses)
             curve_queries(
-                scores,
                 self.starts,
-                self._lists.level_starts,
-                self._lists.values,
-                self._lists.counts,
+                lists.level_starts,
+                lists.values,
+                lists.chance_starts,
                 self._codes,
-                self._tasks[k],
-                self._tasks[k + 1],
+                *span,
+                chances,
                 variances,
                 loadings,
             )
@@ -238,30 +244,35 @@ class WholeListLikelihood:
         -----
         O(n d^2) time.  A few thousand documents are copied at a time.
         """
-        variances, loadings = self.curvature(scores)
-        n_features = documents.shape[1]
-        result = np.zeros((n_features, n_features))
-        blocks = _cut(self.starts, _BLOCK_SIZE)
-        for first, last in zip(blocks[:-1], blocks[1:], strict=True):
-            begin, end = self.starts[first], self.starts[last]
-            if begin == end:
-                continue
-            block = documents[begin:end]
-            # Rows of queries times levels: the sums of loadings times features.
-            spread = _query_sums(self.starts[first : last + 1] - begin, loadings[begin:end])
-            summed = spread @ block
-            spread_root = np.sqrt(variances[begin:end])
-            if sparse.issparse(block):
-                scaled = sparse.diags_array(spread_root) @ block
-                result += (scaled.T @ scaled).toarray()
-                summed = summed.toarray()
-            else:
-                scaled = block * spread_root[:, None]
-                result += scaled.T @ scaled
-            result -= summed.T @ summed
-        return 0.5 * (result + result.T)
+        return gram_of_queries(self.starts, *self.curvature(scores), documents)
+
+    def _tilt(
+        self, scores: FloatArray, first: int, last: int, losses: FloatArray
+    ) -> FloatArray:
+        """Return the tilted chances of some queries; fill their profile losses."""
+        lists = self._lists
+        chances = np.empty(lists.chance_starts[last] - lists.chance_starts[first])
+        tilt_queries(
+            scores,
+            self.starts,
+            lists.places,
+            lists.level_starts,
+            lists.values,
+            lists.counts,
+            lists.chance_starts,
+            self._codes,
+            first,
+            last,
+            chances,
+            losses,
+        )
+        return chances
 
     def _choose_forms(self, form: str) -> np.ndarray:
+        if form not in FORMS:
+            raise InvalidOptionError(
+                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
+            )
         lists = self._lists
         codes = np.full(len(self.query_weights), SKIPPED, dtype=np.int64)
         for q, weight in enumerate(self.query_weights):
@@ -285,20 +296,3 @@ def _checked(scores: FloatArray) -> FloatArray:
             "beyond float64. Use scale_features=True, or smaller features."
         )
     return scores
-
-
-def _cut(starts: np.ndarray, size: int) -> np.ndarray:
-    """Return the borders of runs of queries of about `size` documents each."""
-    n_queries = len(starts) - 1
-    borders = np.searchsorted(starts, np.arange(0, starts[-1] + size, size))
-    return np.unique(np.clip(borders, 0, n_queries)) if n_queries else np.zeros(1, np.int64)
-
-
-def _query_sums(starts: np.ndarray, loadings: FloatArray) -> sparse.csr_array:
-    """Return the matrix that multiplies rows by loadings and sums them by query."""
-    n_rows, n_levels = loadings.shape
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    rows = (owners[:, None] * n_levels + np.arange(n_levels)).ravel()
-    cols = np.repeat(np.arange(n_rows), n_levels)
-    shape = ((len(starts) - 1) * n_levels, n_rows)
-    return sparse.csr_array((loadings.ravel(), (rows, cols)), shape=shape)

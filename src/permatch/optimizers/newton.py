@@ -124,16 +124,15 @@ class _Trace:
         is_fresh = self._factor is None
         if self._factor is None:
             self._factor = _factorise(hessian(self.coef))
-        if self._factor is not None and self._search(is_fresh):
+        if self._factor is not None and self._search(self._factor, is_fresh):
             return True
         if is_fresh:
             return False
         self._factor = None  # an old Hessian was at fault, perhaps
         return self.step(hessian)
 
-    def _search(self, is_fresh: bool) -> bool:
-        assert self._factor is not None
-        direction = -linalg.cho_solve(self._factor, self.grad, check_finite=False)
+    def _search(self, factor: tuple[FloatArray, bool], is_fresh: bool) -> bool:
+        direction = -linalg.cho_solve(factor, self.grad, check_finite=False)
         slope = float(direction @ self.grad)
         if not (slope < 0.0 and np.isfinite(slope)):
             return False

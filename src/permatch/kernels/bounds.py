@@ -1,0 +1,184 @@
+"""Upper bounds on the permanent: products over rows.
+
+For non-negative weights, a row sorted so that ``a[0] >= a[1] >= ...``, and steps c:
+
+    permanent <= prod_i  f(row i),      f(a) = sum_k c[k] a[k]
+
+Soules        ``c[k] = g(k+1) - g(k)``, ``g(k) = (k!)^(1/k)``, ``g(0) = 0``: the sharpest
+extended      ``c[k] = (g(k+1) - g(k)) / e``, ``g(0) = 0``, ``g(1) = e``, and either
+Huber         ``g(k+1) = g(k) + 1 + 0.5/g(k) + 0.6/g(k)^2`` (published) or
+              ``g(k+1) = g(k) exp(1/g(k))`` (tight: the least for which the proof holds)
+Huber-Law     ``permanent <= prod_i h(sum of row i)`` for entries of at most 1, with
+              ``e h(r) = 1 + (e-1) r`` below 1 and ``r + ln(r)/2 + e - 1`` above, or with
+              ``e h`` linear between ``g(0) = 1, g(k+1) = g(k) exp(1/g(k))`` (tight)
+
+Scaling columns by x leaves ``log bound - sum log x`` a bound.  If made of steps, that is
+convex in ``log x``, with gradient "column sum of the shares of the rows, less one", a
+share being the part of f(row) that an entry makes up.  `sharpen` therefore repeats
+``log x -= eta log(column sum of shares)``: Sinkhorn's sweep when all steps are one.
+
+References
+----------
+G. W. Soules, "New permanental upper bounds for nonnegative matrices", Linear and
+Multilinear Algebra 51 (2003).
+M. Huber and J. Law, "Fast approximation of the permanent for very dense problems", SODA
+(2008).
+J. Harviainen, A. Röyskö and M. Koivisto, "Approximating the permanent with deep rejection
+sampling", NeurIPS (2021).
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+#: Codes of the bounds, in the order of `permatch.inference.bounds.METHODS`.
+SOULES, EXTENDED, EXTENDED_TIGHT, HUBER_LAW, HUBER_LAW_TIGHT = range(5)
+
+
+@njit(cache=True, nogil=True)
+def fill_steps(code, steps):
+    """Fill `steps` (m,) with the c[k] of a bound made of steps."""
+    growth = 0.0
+    for k in range(len(steps)):
+        if code == SOULES:
+            following = math.exp(math.lgamma(k + 2.0) / (k + 1.0))
+        elif k == 0:
+            following = math.e
+        elif code == EXTENDED:
+            following = growth + 1.0 + 0.5 / growth + 0.6 / (growth * growth)
+        else:
+            following = growth * math.exp(1.0 / growth)
+        steps[k] = following - growth
+        if code != SOULES:
+            steps[k] /= math.e
+        growth = following
+
+
+@njit(cache=True, nogil=True)
+def log_huber_law(weights, is_tight):
+    """Return the logarithm of Huber and Law's bound, rows scaled to a largest entry of 1.
+
+    A row of zeros gives ``-inf``.
+    """
+    m = weights.shape[0]
+    growth = np.empty(m + 2)
+    growth[0] = 1.0
+    for k in range(m + 1):
+        growth[k + 1] = growth[k] * math.exp(1.0 / growth[k])
+    total = 0.0
+    for i in range(m):
+        top = 0.0
+        row_sum = 0.0
+        for j in range(m):
+            top = max(top, weights[i, j])
+            row_sum += weights[i, j]
+        if top == 0.0:
+            return -np.inf
+        r = row_sum / top
+        if is_tight:
+            k = min(int(r), m)
+            value = growth[k] + (r - k) * (growth[k + 1] - growth[k])
+        elif r <= 1.0:
+            value = 1.0 + (math.e - 1.0) * r
+        else:
+            value = r + 0.5 * math.log(r) + math.e - 1.0
+        total += math.log(top) + math.log(value) - 1.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def rank_entries(row, order, gap):
+    """Sort `order`, indices of `row`, by decreasing entry: Shell's sort.
+
+    Begin with ``gap=1`` where little has changed since the last time, with 701 otherwise.
+    """
+    m = len(row)
+    while gap > 0:
+        for k in range(gap, m):
+            col = order[k]
+            entry = row[col]
+            place = k
+            while place >= gap and row[order[place - gap]] < entry:
+                order[place] = order[place - gap]
+                place -= gap
+            order[place] = col
+        gap = gap * 4 // 9 if gap > 4 else gap // 2
+
+
+@njit(cache=True, nogil=True)
+def sharpen(weights, steps, n_sweeps):
+    """Return the smallest logarithm of a bound made of steps that sweeps over columns find.
+
+    No sweeps: the bound as it is.  The weights are scaled in place.
+    """
+    m = weights.shape[0]
+    order = np.empty((m, m), np.int64)
+    shares = np.empty(m)
+    factors = np.ones(m)
+    for i in range(m):
+        for j in range(m):
+            order[i, j] = j
+    shifted = 0.0  # sum of log x
+    best = np.inf
+    for sweep in range(n_sweeps + 1):
+        shares[:] = 0.0
+        value = -shifted
+        for i in range(m):
+            for j in range(m):
+                weights[i, j] *= factors[j]
+            rank_entries(weights[i], order[i], 1 if sweep else 701)
+            f = 0.0
+            for k in range(m):
+                f += steps[k] * weights[i, order[i, k]]
+            if f == 0.0:
+                return -np.inf
+            value += math.log(f)
+            for k in range(m):
+                col = order[i, k]
+                shares[col] += steps[k] * weights[i, col] / f
+        best = min(best, value)
+        rate = 0.7 / (1.0 + 0.05 * sweep)
+        for j in range(m):
+            factors[j] = shares[j] ** -rate if shares[j] > 0.0 else 1.0
+            shifted += math.log(factors[j])
+    return best
+
+
+@njit(cache=True, nogil=True)
+def log_bound(weights, code, n_sweeps):
+    """Return the logarithm of one bound on the permanent, without touching `weights`."""
+    if code in (HUBER_LAW, HUBER_LAW_TIGHT):
+        return log_huber_law(weights, code == HUBER_LAW_TIGHT)
+    steps = np.empty(weights.shape[0])
+    fill_steps(code, steps)
+    return sharpen(weights.copy(), steps, n_sweeps)
+
+
+@njit(cache=True, nogil=True)
+def log_minor_bounds(weights, bounds):
+    """Fill ``bounds[i, j]`` with Soules' bound, in logarithms, without row i and column j.
+
+    O(m^3): once column j is gone, entries of a row that ranked below move up one place.
+    """
+    m = weights.shape[0]
+    steps = np.empty(m)
+    fill_steps(SOULES, steps)
+    without = np.empty((m, m))  # f of row i without column j
+    order = np.arange(m)
+    for i in range(m):
+        rank_entries(weights[i], order, 701)
+        for k in range(m):
+            f = 0.0
+            for place in range(k):
+                f += steps[place] * weights[i, order[place]]
+            for place in range(k + 1, m):
+                f += steps[place - 1] * weights[i, order[place]]
+            without[i, order[k]] = math.log(f) if f > 0.0 else -np.inf
+    for j in range(m):
+        for i in range(m):
+            total = 0.0
+            for k in range(m):
+                if k != i:
+                    total += without[k, j]
+            bounds[i, j] = total

@@ -1,0 +1,261 @@
+"""Nesting importance sampling: draws of known weight, one column after the other.
+
+With a bound that nests (`tail_bounds`), ``bounds[i, c]`` of row i over columns c, c + 1, ..
+and U = prod_i bounds[i, 0], column c takes the free row i with probability proportional to
+
+    ratios[c, i] = A[i, c] / bounds[i, c + 1],      t_c = sum of the ratios of free rows,
+
+and the draw has the weight X = prod_c t_c bounds[i_c, c + 1] / bounds[i_c, 0].  Then
+
+    E X = Z / U   whatever the bounds,     0 <= X <= 1   because they nest,
+
+so U mean(X) estimates Z without bias, and a coin that shows heads with probability X turns
+a draw into an exact sample.  The last k columns are not drawn: X is multiplied by the
+permanent of what is left there, whose marginals stand for those of the draw.
+
+The first d columns, the head, may be drawn without any loss: the table
+
+    head[r + 1, S] = head[r, S] f_r + sum_{c in S} A[r, c] head[r, S - c],
+    f_r = bounds[r, d]
+
+holds the weight of giving the columns of S to rows 0 .. r, the other rows going to the
+tail; walking it backwards draws the head, and U_d = head[n, all] <= U replaces U.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from permatch.kernels.lanes import LANES, choose_rows, multiply, settle
+from permatch.kernels.minors import SmallSets, draw_matching, fill_forward
+from permatch.kernels.random import uniform
+from permatch.kernels.simd import WIDTH
+
+# Ratios above this are as good as certain; any positive ratios give unbiased weights.
+_LARGEST_RATIO = 1e30
+# Stands for the logarithm of 0 where it is multiplied by 0.
+_DEAD = -1e9
+
+
+class Proposal(NamedTuple):
+    """What the kernels need to draw: see the module docstring.
+
+    `head_weights` (n, d) and `head` (n + 1, 2^d), each layer divided by its maximum;
+    `head_tail` (n,) are the f_r.  `ratios`, `gains` (n_mid, n): the columns that are drawn,
+    a gain being what the weight is multiplied by, besides t_c, when row i is chosen.
+    `tail` (n, k): the last columns, rows divided by f_r.  `lookahead` (n_mid, n):
+    ``log(bounds[i, c + 1] / bounds[i, 0])``, what a free row may still contribute.
+    """
+
+    head_weights: np.ndarray
+    head: np.ndarray
+    head_tail: np.ndarray
+    ratios: np.ndarray
+    gains: np.ndarray
+    tail: np.ndarray
+    lookahead: np.ndarray
+    sets: SmallSets
+
+
+@njit(cache=True, nogil=True)
+def fill_head(weights, tail_bounds, head):
+    """Fill the head table; return the log of its last entry, log U_d."""
+    n, d = weights.shape
+    log_scale = 0.0
+    head[0, :] = 0.0
+    head[0, 0] = 1.0
+    for row in range(n):
+        largest = 0.0
+        for state in range(1 << d):
+            value = head[row, state] * tail_bounds[row]
+            for c in range(d):
+                if state >> c & 1:
+                    value += weights[row, c] * head[row, state ^ (1 << c)]
+            head[row + 1, state] = value
+            largest = max(largest, value)
+        log_scale += math.log(largest)
+        for state in range(1 << d):
+            head[row + 1, state] /= largest
+    last = head[n, (1 << d) - 1]
+    return log_scale + (math.log(last) if last > 0.0 else -np.inf)
+
+
+@njit(cache=True, nogil=True)
+def fill_proposal(weights, bounds, scale, ratios, gains, tail, lookahead):
+    """Fill the tables of `Proposal` from weights and bounds of the columns after the head.
+
+    `scale[i]` is ``1 / bounds[i, 0]``, or 0 for a row without weight there.
+    """
+    n_mid, n = ratios.shape
+    for c in range(n_mid):
+        for i in range(n):
+            weight = weights[i, c]
+            after = bounds[i, c + 1]
+            if weight == 0.0 or scale[i] == 0.0:
+                ratios[c, i] = 0.0
+                gains[c, i] = 0.0
+            else:
+                ratio = (
+                    weight / after if after * _LARGEST_RATIO > weight else _LARGEST_RATIO
+                )
+                ratios[c, i] = ratio
+                gains[c, i] = weight / ratio * scale[i]
+            rest = after * scale[i]
+            lookahead[c, i] = math.log(rest) if rest > 0.0 else _DEAD
+    for i in range(n):
+        for j in range(tail.shape[1]):
+            tail[i, j] = weights[i, n_mid + j] * scale[i]
+
+
+@njit(cache=True, nogil=True)
+def draw_head(proposal, lane, free, state, rows):
+    """Draw the rows of the head columns of one lane, and mark them as used."""
+    n, d = proposal.head_weights.shape
+    left = (1 << d) - 1
+    for row in range(n - 1, -1, -1):
+        if left == 0:
+            break
+        stays = proposal.head[row, left] * proposal.head_tail[row]
+        total = stays
+        for c in range(d):
+            if left >> c & 1:
+                total += proposal.head_weights[row, c] * proposal.head[row, left ^ (1 << c)]
+        target = uniform(state) * total - stays
+        if target < 0.0:
+            continue
+        chosen = -1
+        for c in range(d):
+            if left >> c & 1:
+                mass = proposal.head_weights[row, c] * proposal.head[row, left ^ (1 << c)]
+                if mass > 0.0:
+                    chosen = c
+                    target -= mass
+                    if target < 0.0:
+                        break
+        if chosen >= 0:
+            rows[chosen, lane] = row
+            free[row, lane] = 0.0
+            left ^= 1 << chosen
+
+
+@njit(cache=True, nogil=True)
+def draw_block(proposal, state, free, rows, logs):
+    """Draw all but the last k columns of one block; `rows` (n, LANES) receives the rows.
+
+    The last k places of `rows` receive the rows that are left; `logs` the log-weights.
+    """
+    n = proposal.tail.shape[0]
+    d = proposal.head_weights.shape[1]
+    k = proposal.tail.shape[1]
+    products = np.ones(LANES)
+    totals = np.empty((3, LANES))
+    chosen = np.empty(LANES, np.int64)
+    free[:] = 1.0
+    logs[:] = 0.0
+    if d > 0:
+        for lane in range(LANES):
+            draw_head(proposal, lane, free, state, rows)
+    for col in range(n - d - k):
+        choose_rows(proposal.ratios, col, free, state, totals, chosen)
+        for lane in range(LANES):
+            row = chosen[lane]
+            rows[d + col, lane] = row
+            multiply(products, logs, lane, totals[0, lane] * proposal.gains[col, row])
+    settle(products, logs)
+    for lane in range(LANES):
+        place = n - k
+        for row in range(n):
+            if free[row, lane] > 0.0:
+                rows[place, lane] = row
+                place += 1
+
+
+@njit(cache=True, nogil=True)
+def fill_minor(proposal, rows, first_lane, minor):
+    """Copy what `WIDTH` lanes have left into `minor` (k, k, WIDTH)."""
+    n, k = proposal.tail.shape
+    for lane in range(WIDTH):
+        for r in range(k):
+            row = rows[n - k + r, first_lane + lane]
+            for j in range(k):
+                minor[r, j, lane] = proposal.tail[row, j]
+
+
+class Scratch(NamedTuple):
+    """Tables for the minors of `WIDTH` lanes."""
+
+    minor: np.ndarray
+    flows: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def make_scratch(k):
+    """Return tables for minors of size k."""
+    return Scratch(
+        np.empty((k, k, WIDTH)),
+        np.empty((k, k, WIDTH)),
+        np.empty((1 << k, WIDTH)),
+        np.empty((1 << k, WIDTH)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def accept_chunk(proposal, state, n_draws, matchings):
+    """Draw `n_draws` times and keep the draws whose coin, heads with probability X, agrees.
+
+    Exact samples: ``matchings[s, c]`` (at least n_draws, n) is the row of column c, in the
+    order drawn.  Return how many were kept.
+    """
+    n, k = proposal.tail.shape
+    free = np.empty((n, LANES))
+    rows = np.empty((n, LANES), np.int64)
+    logs = np.empty(LANES)
+    numbers = np.empty(k)
+    cols = np.empty(k, np.int64)
+    scratch = make_scratch(k)
+    full = (1 << k) - 1
+    n_kept = 0
+    for _ in range(n_draws // LANES):
+        draw_block(proposal, state, free, rows, logs)
+        for first_lane in range(0, LANES, WIDTH):
+            fill_minor(proposal, rows, first_lane, scratch.minor)
+            fill_forward(scratch.minor, proposal.sets, scratch.forward)
+            for q in range(WIDTH):
+                lane = first_lane + q
+                weight = math.exp(logs[lane]) * scratch.forward[full, q]
+                if uniform(state) >= weight:
+                    continue
+                for r in range(k):
+                    numbers[r] = uniform(state)
+                draw_matching(scratch.minor, q, scratch.forward, numbers, cols)
+                for c in range(n - k):
+                    matchings[n_kept, c] = rows[c, lane]
+                for r in range(k):
+                    matchings[n_kept, n - k + cols[r]] = rows[n - k + r, lane]
+                n_kept += 1
+    return n_kept
+
+
+@njit(cache=True, nogil=True)
+def weigh_chunk(proposal, state, log_weights):
+    """Fill `log_weights`, a multiple of `LANES` of them, with log X of draws."""
+    n, k = proposal.tail.shape
+    free = np.empty((n, LANES))
+    rows = np.empty((n, LANES), np.int64)
+    logs = np.empty(LANES)
+    scratch = make_scratch(k)
+    full = (1 << k) - 1
+    for first in range(0, len(log_weights), LANES):
+        draw_block(proposal, state, free, rows, logs)
+        for first_lane in range(0, LANES, WIDTH):
+            fill_minor(proposal, rows, first_lane, scratch.minor)
+            fill_forward(scratch.minor, proposal.sets, scratch.forward)
+            for q in range(WIDTH):
+                permanent = scratch.forward[full, q]
+                log_weights[first + first_lane + q] = logs[first_lane + q] + (
+                    math.log(permanent) if permanent > 0.0 else -np.inf
+                )

@@ -1,0 +1,75 @@
+"""Second derivatives by coefficients from those by scores, query by query.
+
+    hessian = sum over queries of X' ( diag(variances) - loadings loadings' ) X
+
+with X the documents of the query.  Blocks of whole queries bound what is copied.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from permatch._types import FloatArray
+
+#: Documents of a block, about: what is copied at a time.
+_BLOCK_SIZE = 4096
+
+
+def gram_of_queries(
+    starts: np.ndarray, variances: FloatArray, loadings: FloatArray, documents: Any
+) -> FloatArray:
+    """Return the second derivatives by the coefficients of a linear score.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (q + 1,)
+        First document of every query, and the number of documents at the end.
+    variances : ndarray of shape (n,)
+        Diagonal part of the second derivatives by scores.
+    loadings : ndarray of shape (n, k)
+        Factor of what is taken off inside every query.
+    documents : ndarray or scipy csr matrix of shape (n, d)
+        Features of every document.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Symmetric, float64 whatever the type of the documents.
+    """
+    n_features = documents.shape[1]
+    result = np.zeros((n_features, n_features))
+    blocks = cut_queries(starts, _BLOCK_SIZE)
+    for first, last in zip(blocks[:-1], blocks[1:], strict=True):
+        begin, end = starts[first], starts[last]
+        if begin == end:
+            continue
+        block = documents[begin:end]
+        roots = np.sqrt(variances[begin:end])
+        summed = _query_sums(starts[first : last + 1] - begin, loadings[begin:end]) @ block
+        if sparse.issparse(block):
+            scaled = sparse.diags_array(roots) @ block
+            result += (scaled.T @ scaled).toarray()
+            summed = summed.toarray()
+        else:
+            scaled = block * roots[:, None]
+            result += scaled.T @ scaled
+        result -= summed.T @ summed
+    return 0.5 * (result + result.T)
+
+
+def cut_queries(starts: np.ndarray, size: int) -> np.ndarray:
+    """Return the borders of runs of queries of about `size` documents each."""
+    n_queries = len(starts) - 1
+    borders = np.searchsorted(starts, np.arange(0, starts[-1] + size, size))
+    return np.unique(np.clip(borders, 0, n_queries))
+
+
+def _query_sums(starts: np.ndarray, loadings: FloatArray) -> sparse.csc_array:
+    """Return the matrix that multiplies rows by loadings and sums them by query."""
+    n_rows, n_levels = loadings.shape
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    rows = owners[:, None] * n_levels + np.arange(n_levels)
+    ends = n_levels * np.arange(n_rows + 1)
+    shape = ((len(starts) - 1) * n_levels, n_rows)
+    return sparse.csc_array((loadings.ravel(), rows.ravel(), ends), shape=shape)
