@@ -1,0 +1,149 @@
+"""The Bethe approximation: fast marginals for any size, and a rigorous bracket."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_count
+from permatch.inference._options import check_number
+from permatch.inference.base import AbstractEngine, Job, check_feasible
+from permatch.inference.result import Diagnostics, StackResult
+from permatch.kernels.bethe import infer_stack
+from permatch.kernels.bounds import SOULES
+
+# Sweeps of `sharpen`: what thirty do not gain is a thousandth of the gap.
+_SHARPENING = 30
+# Entries handled by one task.
+_ENTRIES_PER_TASK = 1 << 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bethe(AbstractEngine):
+    """Approximate log-partition and marginals by belief propagation.
+
+    Deterministic, smooth in the scores and good for graphs of hundreds of nodes.  The
+    log-partition is the Bethe value, which lies below the true one, by about 1.9 at m = 20;
+    the marginals are its gradient, off by about 0.002, 0.007, 0.02 or 0.1 for normal scores
+    of spread 0.5, 1, 2 or 5, without a statement about the error of the graph at hand
+    (certificate "heuristic").  The interval for the log-partition is rigorous, up to
+    rounding: its lower end is the Bethe free energy of the beliefs made doubly stochastic,
+    its upper end the lower of Soules' bound and ``(m/2) log 2`` above the Bethe value.
+
+    Parameters
+    ----------
+    max_size : int
+        Largest graph accepted.
+    tol : float
+        Messages are passed until no belief changes by more.
+    max_iter : int
+        Most sweeps over all messages.
+    damping : float
+        Share of the old message kept, from 0 to below 1.  Half is kept, whatever is given,
+        once the change of the beliefs has not fallen for 50 sweeps.
+    bounds : bool
+        False leaves out the interval, which is most of the time for m up to 100.
+
+    Notes
+    -----
+    O(m^2) per sweep, 5 to 50 sweeps for most scores, and one assignment, O(m^3).  Beliefs
+    of graphs with very peaked scores, or of tiny ones, may tend to 0 and 1 so slowly that
+    `max_iter` ends it (``diagnostics.is_converged``); the interval holds all the same.
+
+    References
+    ----------
+    P. O. Vontobel, "The Bethe permanent of a nonnegative matrix", IEEE Transactions on
+    Information Theory 59 (2013).
+    N. Anari and A. Rezaei, "A tight analysis of Bethe approximation for permanent", FOCS
+    (2019).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.inference.bethe import Bethe
+    >>> result = Bethe().infer(np.zeros((100, 100)))  # log 100! is 363.74
+    >>> round(result.log_partition, 2), result.is_exact
+    (361.02, False)
+    >>> lower, upper = result.diagnostics.interval
+    >>> round(lower, 2), round(upper, 2)
+    (361.02, 363.74)
+    """
+
+    max_size: int = 1000
+    tol: float = 1e-8
+    max_iter: int = 1000
+    damping: float = 0.0
+    bounds: bool = True
+
+    name = "bethe"
+    largest_max_size: ClassVar[int] = 10_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self.tol, "tol of Bethe", 0.0, 1.0)
+        check_count(self.max_iter, "max_iter of Bethe", 1)
+        check_number(self.damping, "damping of Bethe", 0.0, 1.0)
+
+    def log2_seconds(self, size: int) -> float:
+        """Estimate log2 of the seconds one graph takes on one thread."""
+        cells = 2.0 * math.log2(size + 1)
+        return cells + math.log2(2e-6)
+
+    def log2_bytes(self, size: int) -> float:
+        """Estimate log2 of the bytes one graph needs."""
+        return 7.0 + 2.0 * math.log2(size + 1)
+
+    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+        n_graphs, size = scores.shape[:2]
+        values = np.empty(n_graphs)
+        marginals = np.empty_like(scores)
+        ends = np.zeros((n_graphs, 4))  # lower, upper, sweeps, change
+
+        def solve(first: int, last: int) -> None:
+            infer_stack(
+                scores,
+                float(self.tol),
+                int(self.max_iter),
+                float(self.damping),
+                SOULES if self.bounds else -1,
+                _SHARPENING,
+                values,
+                marginals,
+                ends,
+                first,
+                last,
+            )
+
+        job.run_ranges(
+            solve,
+            n_graphs,
+            1 + _ENTRIES_PER_TASK // (size * size + 1),
+            "belief propagation",
+            n_graphs * 2.0 ** self.log2_seconds(size),
+        )
+        check_feasible(values, scores, members)
+        return StackResult(values, marginals, self._diagnostics(ends, size), is_exact=False)
+
+    def _diagnostics(self, ends: FloatArray, size: int) -> Diagnostics:
+        lowers, uppers, sweeps, changes = ends.T
+        change = float(changes.max(initial=0.0))
+        is_converged = change <= self.tol
+        most = int(sweeps.max(initial=0.0))
+        interval = None
+        if self.bounds and len(ends):
+            widest = int(np.argmax(uppers - lowers))
+            interval = (float(lowers[widest]), float(uppers[widest]))
+        settled = "settled after" if is_converged else "had not settled after"
+        return Diagnostics(
+            engine=self.name,
+            reason=f"asked for; beliefs {settled} {most} sweeps",
+            size=size,
+            n_graphs=len(ends),
+            residual=change,
+            certificate="heuristic",
+            interval=interval,
+            interval_certificate="rigorous" if interval else "",
+            is_converged=is_converged,
+        )
