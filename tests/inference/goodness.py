@@ -12,7 +12,7 @@ SPREADS = (0.5, 1.0, 2.0, 5.0)
 
 
 def cases():
-    """Yield graphs of sizes 2 to 6, of several spreads, with and without forbidden edges."""
+    """Yield graphs of sizes 4 to 6 and several spreads, some with forbidden edges."""
     rng = np.random.default_rng(5)
     for k, spread in enumerate(SPREADS):
         for forbidden in (0.0, 0.4):

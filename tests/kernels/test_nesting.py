@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference.proposals import balanced_weights, make_plan
+from permatch.inference.proposals import (
+    balanced_weights,
+    make_plan,
+    sharpened_columns,
+)
 from permatch.inference.scaling import reduce_scores
 from permatch.kernels.adapart import soules_factors, soules_steps, split
 from permatch.kernels.minors import small_sets
@@ -21,7 +25,6 @@ from permatch.kernels.tail_bounds import (
     fill_extended,
     fill_huber_law,
     huber_law_nodes,
-    sharpen,
 )
 from tests.helpers import random_scores
 
@@ -202,8 +205,7 @@ def test_soules_does_not_nest():
 def test_sharpening_lowers_the_bound_and_keeps_the_distribution(rng):
     scores = random_scores(rng, 12, 2.0)
     weights, _ = balanced_weights(reduce_scores(scores)[0])
-    scaled = weights.copy()
-    shift = sharpen(scaled, extended_steps(12), 60)
+    scaled, shift = sharpened_columns(weights)
     before = np.log(extended(weights, True)[:, 0]).sum()
     after = np.log(extended(scaled, True)[:, 0]).sum() + shift
     assert after < before - 0.01

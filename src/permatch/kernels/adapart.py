@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.bits import count_ones
+from permatch.kernels.bounds import SOULES, fill_steps
 from permatch.kernels.random import uniform
 
 # Sums above the bound by rounding only are not refined.
@@ -21,8 +22,9 @@ _SLACK = 1e-12
 
 def soules_steps(n):
     """Return the factors ``g_k - g_k-1`` of a sorted row, k = 1 .. n."""
-    counts = np.arange(1, n + 1)
-    return np.diff(np.exp(np.cumsum(np.log(counts)) / counts), prepend=0.0)
+    steps = np.empty(n)
+    fill_steps(SOULES, steps)
+    return steps
 
 
 @njit(cache=True, nogil=True)

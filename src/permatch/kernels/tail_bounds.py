@@ -30,30 +30,21 @@ import math
 import numpy as np
 from numba import njit
 
+from permatch.kernels.bounds import EXTENDED, EXTENDED_TIGHT, fill_steps
+
 _E = math.e
-
-
-def growth(n, is_tight=True):
-    """Return g_1 .. g_n of the extended bound, both of whose recursions begin at e."""
-    values = np.empty(n)
-    value = _E
-    for k in range(n):
-        values[k] = value
-        if is_tight:
-            value *= math.exp(1.0 / value)
-        else:
-            value += 1.0 + 0.5 / value + 0.6 / value**2
-    return values
 
 
 def extended_steps(n, is_tight=True):
     """Return the factors ``(g_k - g_k-1) / e`` of a sorted row, k = 1 .. n."""
-    return np.diff(growth(n, is_tight), prepend=0.0) / _E
+    steps = np.empty(n)
+    fill_steps(EXTENDED_TIGHT if is_tight else EXTENDED, steps)
+    return steps
 
 
 def huber_law_nodes(n):
     """Return the tight ``h`` at 0, 1, .., n + 1."""
-    return np.concatenate([[1.0 / _E], growth(n + 1) / _E])
+    return np.concatenate([[1.0 / _E], np.cumsum(extended_steps(n + 1))])
 
 
 @njit(cache=True, nogil=True)
@@ -98,58 +89,3 @@ def fill_huber_law(weights, nodes, bounds):
         for c in range(n_cols - 1, -1, -1):
             total += weights[i, c]
             bounds[i, c] = huber_law_factor(total, nodes)
-
-
-@njit(cache=True, nogil=True)
-def sharpen(weights, steps, n_sweeps):
-    """Scale columns in place so that the extended bound of the whole matrix is smaller.
-
-    The log of the bound, less the logs of the column scales, is convex in these logs; its
-    slope is the share of each column in the bounds minus one.  Return the log of what was
-    divided out.
-    """
-    n = weights.shape[0]
-    log_scale = np.zeros(n)
-    best_scale = np.zeros(n)
-    best = np.inf
-    shares = np.empty(n)
-    scaled = np.empty(n)
-    orders = np.empty((n, n), np.int64)
-    for i in range(n):
-        for j in range(n):
-            orders[i, j] = j
-    for sweep in range(n_sweeps):
-        shares[:] = 0.0
-        value = 0.0
-        for j in range(n):
-            value -= log_scale[j]
-        for i in range(n):
-            for j in range(n):
-                scaled[j] = weights[i, j] * math.exp(log_scale[j])
-            order = orders[i]
-            for k in range(1, n):  # all but sorted by the sweep before
-                col = order[k]
-                place = k
-                while place > 0 and scaled[order[place - 1]] < scaled[col]:
-                    order[place] = order[place - 1]
-                    place -= 1
-                order[place] = col
-            bound = 0.0
-            for k in range(n):
-                bound += steps[k] * scaled[order[k]]
-            for k in range(n):
-                shares[order[k]] += steps[k] * scaled[order[k]] / bound
-            value += math.log(bound)
-        if value < best:
-            best = value
-            best_scale[:] = log_scale
-        speed = 0.7 / (1.0 + 0.05 * sweep)
-        for j in range(n):
-            log_scale[j] -= speed * math.log(shares[j])
-    offset = 0.0
-    for j in range(n):
-        offset -= best_scale[j]
-        factor = math.exp(best_scale[j])
-        for i in range(n):
-            weights[i, j] *= factor
-    return offset

@@ -1,0 +1,223 @@
+"""From weighted draws to log-partition, marginals and their standard errors."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.inference.betting import MeanInterval
+from permatch.inference.proposals import Plan
+from permatch.kernels.nesting_sums import Sums
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimate with its standard errors.
+
+    Attributes
+    ----------
+    log_partition, log_partition_error : float
+        Estimate and standard error.
+    marginals, marginal_errors : ndarray of shape (m, m)
+        Estimates and standard errors.
+    n_draws : int
+        Draws made.
+    effective : float
+        As many independent draws would tell as much.
+    relative_variance : float
+        Variance of a draw's weight over its squared mean.
+    largest_share : float
+        Share of the heaviest draw in the sum of weights.
+    """
+
+    log_partition: float
+    log_partition_error: float
+    marginals: FloatArray
+    marginal_errors: FloatArray
+    n_draws: int
+    effective: float
+    relative_variance: float
+    largest_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of one graph, its log-partition relative to the best matching."""
+
+    estimate: Estimate
+    log_partition: float
+    log_partition_error: float
+    interval: tuple[float, float]
+    interval_certificate: str
+    n_draws: int
+    is_trusted: bool
+    is_converged: bool
+    acceptance: float | None = None
+    note: str = ""
+
+    def with_guarantee(
+        self, found: MeanInterval | None, log_bound: float, epsilon: float
+    ) -> "Answer":
+        """Return the answer with a guaranteed interval, if the bets came to an end."""
+        if found is None:
+            note = "too few draws for a rigorous interval"
+            return replace(
+                self, is_converged=False, note="; ".join(filter(None, [self.note, note]))
+            )
+        own = math.exp(self.log_partition - log_bound)
+        return replace(
+            self,
+            # Any value within epsilon of the whole interval will do: the best guess there.
+            log_partition=log_bound + math.log(found.nearest(own, epsilon)),
+            interval=(log_bound + math.log(found.low), log_bound + math.log(found.high)),
+            interval_certificate="rigorous",
+            n_draws=self.n_draws + found.n_draws,
+            acceptance=found.mean,
+        )
+
+
+def empty_sums(size: int) -> Sums:
+    """Return sums over no draws."""
+    return Sums(np.zeros(5), *(np.zeros((size, size)) for _ in range(3)))
+
+
+def add_sums(parts: Iterable[Sums], size: int) -> Sums:
+    """Return the sum of sums, added in their order."""
+    whole = empty_sums(size)
+    reference, total, square, largest, n_draws = whole.totals.tolist()
+    first, cross, second = whole.first, whole.cross, whole.second
+    for part in parts:
+        other, part_total, part_square, part_largest, part_draws = part.totals.tolist()
+        n_draws += part_draws
+        if part_total == 0.0:
+            continue
+        if total == 0.0:
+            reference = other
+        old = math.exp(min(0.0, reference - other))
+        new = math.exp(min(0.0, other - reference))
+        reference = max(reference, other)
+        total = total * old + part_total * new
+        square = square * old**2 + part_square * new**2
+        largest = max(largest * old, part_largest * new)
+        first = first * old + part.first * new
+        cross = cross * old**2 + part.cross * new**2
+        second = second * old**2 + part.second * new**2
+    return Sums(
+        np.array([reference, total, square, largest, n_draws]), first, cross, second
+    )
+
+
+def log_mean(sums: Sums) -> float:
+    """Return the log of the mean weight; ``-inf`` if all weights are 0."""
+    reference, total, _, _, n_draws = sums.totals.tolist()
+    return reference + math.log(total / n_draws) if total > 0.0 else -math.inf
+
+
+def relative_variance(sums: Sums) -> float:
+    """Return the variance of a draw's weight over its squared mean; inf without weight."""
+    _, total, square, _, n_draws = sums.totals.tolist()
+    return max(0.0, n_draws * square / total**2 - 1.0) if total > 0.0 else math.inf
+
+
+def estimate_from_draws(plan: Plan, sums: Sums) -> Estimate:
+    """Return the estimate that independent draws of one plan give.
+
+    The marginals are ratios, whose standard error is that of ``sum w (b - p) / sum w``.
+    One effective draw more or less stands behind every error, so that edges never seen do
+    not count as impossible.
+    """
+    _, total, square, largest, n_draws = sums.totals.tolist()
+    marginals = sums.first / total
+    spread = sums.second - 2.0 * marginals * sums.cross + marginals**2 * square
+    effective = total**2 / square
+    variance = relative_variance(sums)
+    if plan.is_certain:
+        errors = np.zeros_like(marginals)
+    else:
+        errors = np.hypot(np.sqrt(np.maximum(spread, 0.0)) / total, 1.0 / effective)
+    return Estimate(
+        plan.log_bound + log_mean(sums),
+        math.sqrt(variance / n_draws),
+        plan.to_graph(np.minimum(marginals, 1.0)),
+        plan.to_graph(errors),
+        int(n_draws),
+        effective,
+        variance,
+        largest / total,
+    )
+
+
+def estimate_from_filters(ends: Sequence[tuple[Plan, Sums]]) -> Estimate:
+    """Return the estimate of several particle filters, its error by their spread."""
+    logs = np.array([plan.log_bound + log_mean(sums) for plan, sums in ends])
+    weights = np.exp(logs - logs.max())
+    tables = np.stack(
+        [
+            plan.to_graph(sums.first / max(sums.totals[1], np.finfo(float).tiny))
+            for plan, sums in ends
+        ]
+    )
+    n_filters = len(ends)
+    shares = weights / weights.sum()
+    marginals = np.tensordot(shares, tables, 1)
+    bessel = n_filters / (n_filters - 1.0)
+    variances = np.tensordot(shares**2, (tables - marginals) ** 2, 1) * bessel
+    variance = float(np.var(weights, ddof=1) / weights.mean() ** 2)
+    doubt = float(np.sum(marginals * (1.0 - marginals)))
+    effective = max(doubt, 1e-12) / max(float(np.sum(variances)), 1e-300)
+    n_draws = int(sum(sums.totals[4] for _, sums in ends))
+    effective = min(effective, float(n_draws))
+    return Estimate(
+        float(logs.max() + math.log(weights.mean())),
+        math.sqrt(variance / n_filters),
+        np.minimum(marginals, 1.0),
+        np.hypot(np.sqrt(variances), 1.0 / effective),
+        n_draws,
+        effective,
+        variance * n_draws / n_filters,
+        float(shares.max()) if n_filters > 20 else 0.0,
+    )
+
+
+def pool(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the mean of independent estimates, each by its effective draws."""
+    if len(estimates) == 1:
+        return estimates[0]
+    effective = np.array([estimate.effective for estimate in estimates])
+    shares = effective / effective.sum()
+    n_draws = sum(estimate.n_draws for estimate in estimates)
+    return Estimate(
+        float(sum(a * e.log_partition for a, e in zip(shares, estimates, strict=True))),
+        math.sqrt(
+            sum(
+                (a * e.log_partition_error) ** 2
+                for a, e in zip(shares, estimates, strict=True)
+            )
+        ),
+        np.asarray(sum(a * e.marginals for a, e in zip(shares, estimates, strict=True))),
+        np.sqrt(
+            sum(
+                (a * e.marginal_errors) ** 2 for a, e in zip(shares, estimates, strict=True)
+            )
+        ),
+        n_draws,
+        float(effective.sum()),
+        n_draws / float(effective.sum()) - 1.0,
+        max(float(a * e.largest_share) for a, e in zip(shares, estimates, strict=True)),
+    )
+
+
+def disagree(one: Estimate, other: Estimate, tol: float) -> bool:
+    """Return whether two independent estimates of the same differ beyond their errors.
+
+    Four standard errors for the log-partition; for marginals six, since there are many,
+    and more than `tol`.
+    """
+    gap = abs(one.log_partition - other.log_partition)
+    if gap > 4.0 * math.hypot(one.log_partition_error, other.log_partition_error) + 1e-9:
+        return True
+    errors = np.hypot(one.marginal_errors, other.marginal_errors)
+    gaps = np.abs(one.marginals - other.marginals)
+    return bool((gaps > np.maximum(6.0 * errors, tol)).any())

@@ -1,0 +1,280 @@
+"""One graph's run of `Nesting`: rounds of draws until the tolerance is met."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.errors import PrecisionError
+from permatch.inference.base import Job
+from permatch.inference.estimates import (
+    Answer,
+    Estimate,
+    add_sums,
+    disagree,
+    empty_sums,
+    estimate_from_draws,
+    estimate_from_filters,
+    pool,
+    relative_variance,
+)
+from permatch.inference.proposals import Plan, balanced_weights, make_plan
+from permatch.inference.sampling import Stopwatch
+from permatch.kernels.lanes import LANES
+from permatch.kernels.nesting_sums import Sums, add_chunk
+from permatch.kernels.particles import run_filter
+from permatch.kernels.random import seed_state
+
+# Draws of one task; fixed, so that answers do not depend on the number of threads.
+_CHUNK = 2048
+# Draws of either orientation where no tolerance is asked for.
+_FEW = 256
+# Weights that vary more than this call for particles.
+_HEAVY = 20.0
+_PARTICLES = 4096
+# Filters of either orientation in the first round.
+_FILTERS = 5
+# A round draws at most so many times what is there: early estimates are rough.
+_GROWTH = 3.0
+# Fewer effective draws are no ground for a normal approximation.
+_FEWEST_EFFECTIVE = 1000.0
+_LARGEST_SHARE = 0.05
+# The worse orientation gets one chunk in so many.
+_CHECK_EVERY = 4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of `Nesting` that concern one run."""
+
+    tol: float | None
+    delta: float
+    n_samples: int | None
+    max_samples: int
+    depth: int
+    tail: int
+    transpose_check: bool
+    particles: int | str | None
+
+
+class NestingRun:
+    """Draws for one graph, reduced to a best matching of score 0.
+
+    `key` names the random streams; `job` shares out the chunks of a round.
+    """
+
+    def __init__(
+        self, options: Settings, reduced: FloatArray, key: tuple[int, ...], job: Job
+    ) -> None:
+        self.weights, self.offset = balanced_weights(reduced)
+        self.key = key
+        self.job = job
+        self._options = options
+        orientations = (False, True) if options.transpose_check else (False,)
+        self.plans = [
+            make_plan(
+                self.weights,
+                self.offset,
+                depth=options.depth,
+                tail=options.tail,
+                is_transposed=is_transposed,
+            )
+            for is_transposed in orientations
+        ]
+        size = len(reduced)
+        self._size = size
+        self._sums = [empty_sums(size) for _ in self.plans]
+        self._n_tasks = 0
+        # By Hoeffding's inequality over all edges, for independent exact draws; a standard
+        # error so much smaller than the tolerance says the same of weighted ones.
+        self._log_edges = math.log(2.0 * max(size, 1) ** 2 / options.delta)
+
+    # ---- rounds
+
+    def answer(self, watch: Stopwatch) -> Answer:
+        """Draw until the tolerance, the most draws or the budget is reached."""
+        options = self._options
+        if all(plan.is_certain for plan in self.plans):
+            self._draw([(p, LANES) for p in range(len(self.plans))])
+            return self._finish(self._estimates(), is_met=True)
+        if isinstance(options.particles, int):
+            return self._filter(watch, options.particles)
+        if options.n_samples is not None:
+            self._draw_fixed(options.n_samples, watch)
+            return self._finish(
+                self._estimates(), is_met=self._n_draws >= options.n_samples
+            )
+        first = min(_CHUNK if options.tol else _FEW, _up(options.max_samples))
+        self._draw([(p, first) for p in range(len(self.plans))])
+        lightest = min(map(relative_variance, self._sums))
+        if lightest > _HEAVY and options.particles == "auto":
+            return self._filter(watch, _PARTICLES)
+        while True:
+            estimates = self._estimates()
+            lack = self._lack(pool(estimates)) if estimates else _GROWTH
+            if lack <= 0.0:
+                return self._finish(estimates, is_met=True)
+            wanted = self._n_draws * min(1.05 * lack, _GROWTH)
+            wanted = min(wanted, options.max_samples - self._n_draws)
+            wanted = watch.affordable(self._n_draws, wanted)
+            if wanted < 1.0:
+                return self._finish(estimates, is_met=False)
+            self._draw(self._shared_out(math.ceil(wanted / _CHUNK)))
+
+    def _lack(self, estimate: Estimate) -> float:
+        """Return how many more draws are needed, as a multiple of those made."""
+        tol = self._options.tol
+        if tol is None:
+            return 0.0
+        enough = self._log_edges / (2.0 * tol**2)
+        by_effective = enough / estimate.effective - 1.0
+        small = tol / math.sqrt(2.0 * self._log_edges)
+        by_error = (float(estimate.marginal_errors.max(initial=0.0)) / small) ** 2 - 1.0
+        fewest = _FEWEST_EFFECTIVE / estimate.effective - 1.0
+        return min(by_effective, max(by_error, fewest))
+
+    def _shared_out(self, n_chunks: int) -> list[tuple[int, int]]:
+        """Return tasks of one chunk, most of them for the lighter orientation."""
+        if len(self.plans) == 1:
+            return [(0, _CHUNK)] * n_chunks
+        better = int(np.argmin([relative_variance(sums) for sums in self._sums]))
+        return [
+            (1 - better if k % _CHECK_EVERY == 0 else better, _CHUNK)
+            for k in range(n_chunks)
+        ]
+
+    def _draw_fixed(self, n_samples: int, watch: Stopwatch) -> None:
+        """Draw so many times, alike in both orientations."""
+        each = _up(-(-n_samples // len(self.plans)))
+        sizes = [min(_CHUNK, each - start) for start in range(0, each, _CHUNK)]
+        tasks = [(p, size) for size in sizes for p in range(len(self.plans))]
+        while tasks and (self._n_draws == 0 or watch.left > 0.0):
+            n_now = len(tasks)
+            if watch.left < math.inf:
+                n_now = 2
+                if self._n_draws:
+                    n_now = max(1, int(watch.affordable(self._n_tasks, len(tasks))))
+            self._draw(tasks[:n_now])
+            tasks = tasks[n_now:]
+
+    def _draw(self, tasks: Sequence[tuple[int, int]]) -> None:
+        """Carry out tasks (plan, number of draws) and add them up in their order."""
+        parts = self._run(
+            tasks, lambda plan, state, n, sums: add_chunk(plan.tables, state, n, sums)
+        )
+        for p in range(len(self.plans)):
+            own = [part for (q, _), part in zip(tasks, parts, strict=True) if q == p]
+            self._sums[p] = add_sums([self._sums[p], *own], self._size)
+
+    def _run(
+        self, tasks: Sequence[tuple[int, int]], work: Callable[[Plan, Any, int, Sums], Any]
+    ) -> list[Sums]:
+        parts = [empty_sums(self._size) for _ in tasks]
+        first = self._n_tasks
+
+        def carry_out(k: int) -> None:
+            p, n_draws = tasks[k]
+            work(self.plans[p], seed_state(*self.key, first + k), n_draws, parts[k])
+
+        self.job.run(carry_out, len(tasks))
+        self._n_tasks += len(tasks)
+        return parts
+
+    # ---- particles
+
+    def _filter(self, watch: Stopwatch, n_particles: int) -> Answer:
+        """Run particle filters until the tolerance is met; their spread is the error."""
+        n_particles = _up(n_particles)
+        options = self._options
+        ends: list[list[Sums]] = [[] for _ in self.plans]
+        n_each = _FILTERS
+        before = self._n_draws
+        most = options.n_samples or options.max_samples
+        while True:
+            tasks = [(p, n_particles) for _ in range(n_each) for p in range(len(ends))]
+            parts = self._run(
+                tasks, lambda plan, state, n, sums: run_filter(plan.tables, state, n, sums)
+            )
+            for (p, _), part in zip(tasks, parts, strict=True):
+                ends[p].append(part)
+            estimates = [
+                estimate_from_filters([(plan, end) for end in some])
+                for plan, some in zip(self.plans, ends, strict=True)
+                if any(end.totals[1] > 0.0 for end in some)
+            ]
+            n_done = n_particles * sum(map(len, ends))
+            lack = self._lack(pool(estimates)) if estimates else _GROWTH
+            if options.n_samples is not None:
+                lack = most / n_done - 1.0
+            is_met = lack <= 0.0 or (
+                options.n_samples is not None and n_done + 0.5 * n_particles > most
+            )
+            wanted = min(n_done * min(1.05 * lack, _GROWTH), most - before - n_done)
+            wanted = watch.affordable(before + n_done, wanted)
+            if is_met or wanted < n_particles:
+                note = f"particle filters of {n_particles}"
+                return self._finish(estimates, is_met, before + n_done, note)
+            n_each = max(1, int(wanted / (n_particles * len(ends))))
+
+    # ---- the end
+
+    @property
+    def _n_draws(self) -> int:
+        return int(sum(sums.totals[4] for sums in self._sums))
+
+    def _estimates(self) -> list[Estimate]:
+        return [
+            estimate_from_draws(plan, sums)
+            for plan, sums in zip(self.plans, self._sums, strict=True)
+            if sums.totals[1] > 0.0
+        ]
+
+    def _finish(
+        self,
+        estimates: list[Estimate],
+        is_met: bool,
+        n_draws: int | None = None,
+        note: str = "",
+    ) -> Answer:
+        n_draws = self._n_draws if n_draws is None else n_draws
+        if not estimates:
+            raise PrecisionError(
+                f"nesting needs draws that can be completed to a perfect matching; none of "
+                f"{n_draws} could. The allowed edges are too few for it: split the graph "
+                "into parts that share no edge, or use SwapChain."
+            )
+        whole = pool(estimates)
+        is_trusted = len(estimates) == len(self.plans)
+        is_trusted = is_trusted and whole.largest_share <= _LARGEST_SHARE
+        if len(estimates) == 2:
+            tol = self._options.tol or 0.0
+            is_trusted = is_trusted and not disagree(estimates[0], estimates[1], tol)
+        if not is_trusted:
+            note = "; ".join(filter(None, [note, "weights too uneven to be trusted"]))
+        error = whole.log_partition_error
+        reach = error * math.sqrt(2.0) * _erfcinv(self._options.delta)
+        return Answer(
+            whole,
+            whole.log_partition,
+            error,
+            (whole.log_partition - reach, whole.log_partition + reach),
+            "asymptotic",
+            n_draws,
+            is_trusted,
+            is_met and is_trusted,
+            note=note,
+        )
+
+
+def _up(count: int) -> int:
+    """Round up to whole blocks of lanes."""
+    return -(-count // LANES) * LANES
+
+
+def _erfcinv(value: float) -> float:
+    from scipy.special import erfcinv  # slow to import
+
+    return float(erfcinv(value))

@@ -1,0 +1,203 @@
+"""Coins on the weights of draws turn them into exact samples."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from permatch._types import IntArray
+from permatch._validation import enough_memory
+from permatch.errors import PrecisionError
+from permatch.inference.base import Job
+from permatch.inference.estimates import empty_sums, log_mean
+from permatch.inference.proposals import Plan, balanced_weights, make_plan, tightest_plan
+from permatch.inference.sampling import reduce_stack
+from permatch.kernels.nesting import accept_chunk
+from permatch.kernels.nesting_sums import add_chunk
+from permatch.kernels.random import seed_state
+
+# Draws of one task; fixed, so that answers do not depend on the number of threads.
+_CHUNK = 2048
+# A round never draws more than so many chunks, to bound memory.
+_CHUNKS_PER_ROUND = 256
+_DEPTHS = (8, 12, 16)
+# Seconds per entry of a head table, per multiplication of a draw and per edge sharpened.
+_SECONDS_PER_ENTRY = 1e-9
+_SECONDS_PER_STEP = 1e-9
+_SECONDS_PER_SWEEP = 1e-5
+
+
+def deepen(
+    plan: Plan,
+    weights: np.ndarray,
+    offset: float,
+    log_partition: float,
+    n_wanted: float,
+    tail: int,
+) -> Plan:
+    """Return a plan of smaller bound than `plan`, if the draws it saves pay for its head.
+
+    ``n_wanted exp(log_bound - log_partition)`` draws are to be made; a deeper head makes
+    them fewer and takes longer to build.
+    """
+    size = len(weights)
+    for depth in _DEPTHS:
+        log_draws = math.log(n_wanted) + plan.log_bound - log_partition
+        seconds = math.exp(min(log_draws, 50.0)) * size * size * _SECONDS_PER_STEP
+        building = size * (
+            depth * 2.0**depth * _SECONDS_PER_ENTRY + size * _SECONDS_PER_SWEEP
+        )
+        if depth > size or seconds < 2.0 * building:
+            break
+        candidate = tightest_plan(weights, offset, depth, tail)
+        if candidate.log_bound < plan.log_bound:
+            plan = candidate
+    return plan
+
+
+@dataclass(frozen=True, eq=False)
+class NestingTable:
+    """Exact independent samples by coins on weighted draws, past the sizes of `SubsetDP`.
+
+    A draw of weight X is kept with probability X; what is kept is distributed exactly.  The
+    share of draws kept, Z / U, falls with the size and the spread of the scores: about one
+    in 10 at m = 50 for weights uniform in [0, 1], one in 200 for scores N(0, 1).
+
+    Attributes
+    ----------
+    plan : Plan
+        What is drawn from, and its bound U.
+    """
+
+    plan: Plan
+
+    @classmethod
+    def build(
+        cls, scores: np.ndarray, depth: int | None = None, tail: int = 8
+    ) -> "NestingTable":
+        """Build the tables for one checked, feasible score matrix.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (m, m)
+            Log-weight of each edge; ``-inf`` forbids an edge.
+        depth : int, optional
+            Columns drawn without loss, at a cost of ``m 2^depth``; None chooses.
+        tail : int
+            Columns drawn at the end from an exact small table.
+
+        Returns
+        -------
+        NestingTable
+            Ready to sample from.
+        """
+        reduced, best = reduce_stack(scores[None], np.zeros(1, dtype=np.intp))
+        weights, offset = balanced_weights(reduced[0])
+        offset += float(best[0])
+        size = len(weights)
+        if depth is None and size <= _DEPTHS[0]:
+            depth = size
+        if depth is not None:
+            return cls(tightest_plan(weights, offset, min(depth, size), tail))
+        pilot = make_plan(weights, offset, tail=tail)
+        sums = empty_sums(size)
+        add_chunk(pilot.tables, seed_state(0), _CHUNK, sums)
+        guess = pilot.log_bound + log_mean(sums)
+        return cls(deepen(pilot, weights, offset, guess, 1000.0, tail))
+
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        max_trials: int = 100_000_000,
+    ) -> IntArray:
+        """Draw `n` independent matchings, (n, m); the same for every `n_jobs`.
+
+        Parameters
+        ----------
+        n : int
+            Number of matchings.
+        rng : numpy.random.Generator
+            Source of the seeds.
+        n_jobs : int
+            Threads.
+        max_trials : int
+            Most draws made before giving up.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            One matching per row.
+
+        Raises
+        ------
+        PrecisionError
+            If `max_trials` draws do not leave `n` matchings.
+        """
+        return self.sample_with_rate(n, rng, n_jobs, max_trials)[0]
+
+    def sample_with_rate(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        max_trials: int = 100_000_000,
+    ) -> tuple[IntArray, float]:
+        """Draw as `sample` does; return the matchings and the share of draws kept.
+
+        Parameters
+        ----------
+        n : int
+            Number of matchings.
+        rng : numpy.random.Generator
+            Source of the seeds.
+        n_jobs : int
+            Threads.
+        max_trials : int
+            Most draws made before giving up.
+
+        Returns
+        -------
+        matchings : ndarray of shape (n, m)
+            One matching per row.
+        rate : float
+            Share of draws kept; not a number if none was made.
+        """
+        size = len(self.plan.order)
+        with enough_memory(f"an array of {n} samples", 8.0 * n * size):
+            matchings = np.empty((n, size), dtype=np.intp)
+        seed = int(rng.integers(1 << 62))
+        job = Job(n_jobs)
+        n_found = n_kept = n_done = n_chunks_done = 0
+        wanted = float(n)
+        while n_found < n:
+            if n_done >= max_trials:
+                raise PrecisionError(
+                    f"exact samples by coins need draws that are kept; {n_kept} of "
+                    f"{n_done} were, and {n} were asked for. Ask for fewer, raise "
+                    "max_trials, or draw approximately from a SwapChain."
+                )
+            wanted = min(wanted, max_trials - n_done)
+            n_chunks = min(max(math.ceil(wanted / _CHUNK), 1), _CHUNKS_PER_ROUND)
+            kept: list[IntArray] = [np.empty((0, size), np.intp)] * n_chunks
+
+            def draw(
+                k: int, kept: list[IntArray] = kept, first: int = n_chunks_done
+            ) -> None:
+                rows = np.empty((_CHUNK, size), dtype=np.int64)
+                count = accept_chunk(
+                    self.plan.tables, seed_state(seed, first + k), _CHUNK, rows
+                )
+                kept[k] = self.plan.matchings(rows[:count])
+
+            job.run(draw, n_chunks)
+            n_done += n_chunks * _CHUNK
+            n_chunks_done += n_chunks
+            found = np.concatenate(kept)
+            n_kept += len(found)
+            used = found[: n - n_found]
+            matchings[n_found : n_found + len(used)] = used
+            n_found += len(used)
+            wanted = 1.1 * (n - n_found) * n_done / max(n_kept, 1)
+        return matchings, n_kept / n_done if n_done else math.nan
