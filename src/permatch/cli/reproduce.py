@@ -9,7 +9,6 @@ from permatch.cli.terminal import Command, Group
 app = typer.Typer(
     name="reproduce",
     cls=Group,
-    help="Repeat the experiments of the paper.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

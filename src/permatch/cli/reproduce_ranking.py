@@ -79,15 +79,16 @@ def ohsumed(
 ) -> None:
     """Learn to rank LETOR's OHSUMED (the paper's Figure 2, right).
 
-    RankMatch on subsets of M = 3 documents and on whole lists, DORM on the very
-    subsets of RankMatch, and query-centred ridge regression, each with alpha
-    chosen on the validation part of every fold; beside them RankBoost and RankSVM
-    as published, where the folder 'published' is there.  Subsets are drawn anew in
-    every repeat.
+    RankMatch on subsets of M = 3 documents and on whole lists, DORM on the
+    very subsets of RankMatch, and query-centred ridge regression, each with
+    alpha chosen on the validation part of every fold; beside them RankBoost
+    and RankSVM as published, where the folder 'published' is there.  Subsets
+    are drawn anew in every repeat.
 
-    The folder gets the rows (ohsumed.jsonl), the figure (.png, .svg), the table
-    (.csv) and a page with everything, tests included (.html).  Stop it at any time
-    with Ctrl-C: the same command goes on where it was, also with more repeats.
+    The folder gets the rows (ohsumed.jsonl), the figure (.png, .svg), the
+    table (.csv) and a page with everything, tests included (.html).  Stop it
+    at any time with Ctrl-C: the same command goes on where it was, also with
+    more repeats.
 
     The data is Microsoft's LETOR 2.0, which is not part of permatch.
 
@@ -132,13 +133,14 @@ def ohsumed_sample_size(
 ) -> None:
     """Learn to rank from more and more subsets (the paper's Figure 3, right).
 
-    From every training query 0.03 to 1.0 times D M subsets are drawn, D being its
-    documents and M the number of grades.  RankMatch and DORM learn from the same
-    ones, choose alpha on the validation part of a fold, and are compared by NDCG@1.
+    From every training query 0.03 to 1.0 times D M subsets are drawn, D being
+    its documents and M the number of grades.  RankMatch and DORM learn from
+    the same ones, choose alpha on the validation part of a fold, and are
+    compared by NDCG@1.
 
-    The folder gets the rows (ohsumed-sample-size.jsonl), the figure (.png, .svg)
-    and the table (.csv).  Stop it at any time with Ctrl-C: the same command goes on
-    where it was, also with more repeats.
+    The folder gets the rows (ohsumed-sample-size.jsonl), the figure (.png,
+    .svg) and the table (.csv).  Stop it at any time with Ctrl-C: the same
+    command goes on where it was, also with more repeats.
 
     [bold]Examples[/bold]
 
@@ -191,13 +193,13 @@ def runtime(
 ) -> None:
     """Time the training by the size of the graphs (the paper's Table 1).
 
-    One fit at one alpha, divided by the number of subsets it learns from: M = 3, 4
-    and 5 documents, M = 20, and whole lists; and pairs of images with 20 points, as
-    in the paper, if scikit-image is installed.  All of it is exact; the paper
-    sampled where M = 20.
+    One fit at one alpha, divided by the number of subsets it learns from:
+    M = 3, 4 and 5 documents, M = 20, and whole lists; and pairs of images with
+    20 points, as in the paper, if scikit-image is installed.  All of it is
+    exact; the paper sampled where M = 20.
 
-    The folder gets the rows (runtime.jsonl), the figure (.png, .svg) and the table
-    (.csv).  Leave the machine alone meanwhile.
+    The folder gets the rows (runtime.jsonl), the figure (.png, .svg) and the
+    table (.csv).  Leave the machine alone meanwhile.
 
     [bold]Examples[/bold]
 

@@ -3,7 +3,19 @@
 Every module has a `Config`, with a `Config.tiny` of a few seconds, and a `run`.
 """
 
-from permatch.experiments import silhouette_sample_size
+from permatch.experiments import (
+    ohsumed,
+    ohsumed_sample_size,
+    rank_runtime,
+    silhouette_sample_size,
+)
 from permatch.experiments.rows import RowFile, read_rows
 
-__all__ = ["RowFile", "read_rows", "silhouette_sample_size"]
+__all__ = [
+    "RowFile",
+    "ohsumed",
+    "ohsumed_sample_size",
+    "rank_runtime",
+    "read_rows",
+    "silhouette_sample_size",
+]

@@ -1,5 +1,5 @@
 """Self-contained HTML pages: results in, one file out that needs no network."""
 
-from permatch.pages.html import Page, figure_svg, table
+from permatch.pages.html import Page, drawing, figure_svg, table
 
-__all__ = ["Page", "figure_svg", "table"]
+__all__ = ["Page", "drawing", "figure_svg", "table"]

@@ -3,7 +3,8 @@
 import io
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from permatch._files import whole_file
+from permatch._optional import require
 
 
 @dataclass
@@ -92,6 +94,18 @@ def table(
         lines.append("</tr>")
     lines.append("</tbody></table></div>")
     return "".join(lines)
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Iterator[tuple[Any, Any]]:
+    """Yield a matplotlib figure and its Axes, for `figure_svg`; closed at the end."""
+    pyplot = require("matplotlib.pyplot", "plots", what="a page with pictures")
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "permatch"}):
+        figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+        try:
+            yield figure, axes
+        finally:
+            pyplot.close(figure)
 
 
 def figure_svg(figure: Any) -> str:

@@ -1,13 +1,10 @@
 """The page of `permatch demo`: what learning did to the matching of two silhouettes."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from permatch._optional import require
 from permatch.experiments.silhouette_demo import Demo, Example
 from permatch.experiments.silhouette_sample_size import METHODS
-from permatch.pages.html import Page, figure_svg, table
+from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
 
 _LABELS = [STYLES[method][0] for method in METHODS]
@@ -54,7 +51,7 @@ def demo_page(demo: Demo) -> Page:
     )
     _add_example(page, demo.example, n)
     page.add_heading("More labels, fewer errors")
-    with _figure(7.0, 3.8) as (figure, axes):
+    with drawing(7.0, 3.8) as (figure, axes):
         learning_curve(demo.rows, axes)
         page.add_figure(
             figure_svg(figure),
@@ -76,7 +73,7 @@ def demo_page(demo: Demo) -> Page:
         "Every edge of every test pair got a probability. Of the edges that were said to "
         "be right with probability p, about that share should be right."
     )
-    with _figure(4.6, 4.6) as (figure, axes):
+    with drawing(4.6, 4.6) as (figure, axes):
         reliability(demo.reliability, axes)
         page.add_figure(
             figure_svg(figure),
@@ -111,7 +108,7 @@ def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
         ("Unweighted", numbers["example_right_before"], example.before, "before_marginals"),
         ("Learnt", numbers["example_right_after"], example.after, "after_marginals"),
     ):
-        with _figure(9.0, 4.2) as (figure, axes):
+        with drawing(9.0, 4.2) as (figure, axes):
             matched_silhouettes(
                 example.outlines,
                 example.points,
@@ -128,17 +125,6 @@ def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
                 f"Two silhouettes with lines between matched points, {name.lower()} "
                 f"features, {right} of {size} right.",
             )
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
-    pyplot = require("matplotlib.pyplot", "plots", what="the page of the demo")
-    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "permatch"}):
-        figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
-        try:
-            yield figure, axes
-        finally:
-            pyplot.close(figure)
 
 
 def _loss(share: float) -> str:

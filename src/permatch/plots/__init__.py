@@ -6,5 +6,22 @@ from permatch.plots.matching import (
     matched_silhouettes,
     reliability,
 )
+from permatch.plots.ranking import (
+    label_of,
+    ndcg_curves,
+    query_differences,
+    runtime_bars,
+    sample_size_curve,
+)
 
-__all__ = ["STYLES", "learning_curve", "matched_silhouettes", "reliability"]
+__all__ = [
+    "STYLES",
+    "label_of",
+    "learning_curve",
+    "matched_silhouettes",
+    "ndcg_curves",
+    "query_differences",
+    "reliability",
+    "runtime_bars",
+    "sample_size_curve",
+]

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+ORANGE, SKY, PURPLE = "#E69F00", "#56B4E9", "#CC79A7"
 
 #: Label, colour, marker and line style of the methods; others get what is left.
 STYLES = {
     "unweighted": ("unweighted features", GREY, "", ":"),
     "map": ("MAP", BLUE, "o", "-"),
     "max_margin": ("max-margin", VERMILION, "s", "--"),
+    "rankmatch": ("RankMatch", BLUE, "o", "-"),
+    "rankmatch_list": ("RankMatch, whole list", GREEN, "^", "-"),
+    "rankmatch_pairs": ("RankMatch, all pairs", SKY, "v", "-"),
+    "dorm": ("DORM", VERMILION, "s", "-"),
+    "ridge": ("query-centred ridge", PURPLE, "D", "-"),
+    "rankboost": ("RankBoost, published", GREY, "", "--"),
+    "ranksvm": ("RankSVM, published", ORANGE, "", ":"),
 }
 _OTHER = (GREEN, "^", "-.")
 
@@ -45,7 +53,7 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
     matplotlib Axes
         What was drawn on.
     """
-    axes = _axes(ax)
+    axes = new_axes(ax)
     losses: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         by_n = losses.setdefault(row["method"], {})
@@ -91,7 +99,7 @@ def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
     matplotlib Axes
         What was drawn on.
     """
-    axes = _axes(ax)
+    axes = new_axes(ax)
     counts = np.asarray(calibration.counts)
     is_filled = counts > 0
     predicted = np.asarray(calibration.mean_predicted)[is_filled]
@@ -145,7 +153,7 @@ def matched_silhouettes(
     matplotlib Axes
         What was drawn on.
     """
-    axes = _axes(ax)
+    axes = new_axes(ax)
     matching = np.asarray(matching)
     chances = np.asarray(probabilities, dtype=float)
     if chances.ndim == 2:
@@ -221,7 +229,8 @@ def _tint(color: str, probability: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _axes(ax: "Axes | None") -> "Axes":
+def new_axes(ax: "Axes | None") -> "Axes":
+    """Return the Axes given, or those of a new figure."""
     if ax is not None:
         return ax
     pyplot = require("matplotlib.pyplot", "plots", what="permatch.plots")
