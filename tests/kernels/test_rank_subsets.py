@@ -13,7 +13,7 @@ import permatch as pm
 from permatch.decoding import best_matching
 from permatch.kernels.rank_hinge import add_hinges
 from permatch.kernels.rank_pairs import add_queries
-from permatch.kernels.rank_subsets import add_long_lists, add_short_lists
+from permatch.kernels.rank_subsets import add_short_lists
 
 # Values are of order one to a thousand, slopes of order ten.
 VALUE_RTOL = 1e-12
@@ -57,25 +57,23 @@ def run(kernel, scores, rows, patterns, targets, weights, c):
 @pytest.mark.parametrize("spread", [0.0, 1.0, 40.0, 500.0])
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("is_even", [True, False], ids=["even", "uneven"])
-@pytest.mark.parametrize("kernel", [add_short_lists, add_long_lists], ids=["lanes", "one"])
-def test_lists_equal_enumeration(kernel, is_even, size, spread, rng):
+def test_lists_equal_enumeration(is_even, size, spread, rng):
     scores = spread * rng.normal(size=30)
     c = 1.0 - 0.75 * np.arange(size) if is_even else decreasing(rng, size)
     rows, patterns, targets, weights = lists(rng, c)
-    value, slope = run(kernel, scores, rows, patterns, targets, weights, c)
+    value, slope = run(add_short_lists, scores, rows, patterns, targets, weights, c)
     expected = by_enumeration(scores, rows, targets[patterns], weights, c)
     assert value == pytest.approx(expected[0], rel=VALUE_RTOL, abs=1e-12)
     np.testing.assert_allclose(slope, expected[1], atol=SLOPE_ATOL)
 
 
-@pytest.mark.parametrize(("size", "spread"), [(7, 1.0), (8, 500.0), (9, 3.0), (12, 200.0)])
+@pytest.mark.parametrize(("size", "spread"), [(7, 1.0), (8, 500.0)])
 @pytest.mark.parametrize("is_even", [True, False], ids=["even", "uneven"])
 def test_longer_lists_equal_the_engines(is_even, size, spread, rng):
     scores = spread * rng.normal(size=30)
     c = np.arange(size - 1, -1, -1.0) if is_even else decreasing(rng, size)
     rows, patterns, targets, weights = lists(rng, c, n_lists=5)
-    kernel = add_short_lists if size <= 8 else add_long_lists
-    value, slope = run(kernel, scores, rows, patterns, targets, weights, c)
+    value, slope = run(add_short_lists, scores, rows, patterns, targets, weights, c)
     total, expected = 0.0, np.zeros(30)
     for row, pattern, weight in zip(rows, patterns, weights, strict=True):
         result = pm.infer(np.outer(scores[row], c))
@@ -91,10 +89,10 @@ def test_lanes_do_not_mix(n_lists, rng):
     c = np.arange(3, -1, -1.0)
     rows, patterns, targets, _ = lists(rng, c, n_lists)
     weights = np.repeat([0.5, 2.0], n_lists)[:n_lists]  # runs of equal weight
-    short = run(add_short_lists, scores, rows, patterns, targets, weights, c)
-    long = run(add_long_lists, scores, rows, patterns, targets, weights, c)
-    assert short[0] == pytest.approx(long[0], rel=1e-13)
-    np.testing.assert_allclose(short[1], long[1], atol=1e-12)
+    value, slope = run(add_short_lists, scores, rows, patterns, targets, weights, c)
+    expected = by_enumeration(scores, rows, targets[patterns], weights, c)
+    assert value == pytest.approx(expected[0], rel=1e-13)
+    np.testing.assert_allclose(slope, expected[1], atol=1e-11)
 
 
 def test_very_many_lists_of_one_weight(rng):
@@ -102,8 +100,11 @@ def test_very_many_lists_of_one_weight(rng):
     scores = 1e-3 * rng.normal(size=30)
     rows = rng.integers(0, 30, size=(3000, 5))
     c = np.arange(4, -1, -1.0)
-    args = scores, rows, np.zeros(3000, np.intp), c[None], np.ones(3000), c
-    assert run(add_short_lists, *args)[0] == pytest.approx(run(add_long_lists, *args)[0])
+    value, _ = run(
+        add_short_lists, scores, rows, np.zeros(3000, np.intp), c[None], np.ones(3000), c
+    )
+    log_partitions = pm.log_partition(scores[rows][:, :, None] * c)
+    assert value == pytest.approx((log_partitions - scores[rows] @ c).sum())
 
 
 def test_best_placements_by_sets_and_by_assignment(rng):
@@ -132,13 +133,12 @@ import json, sys
 import numpy as np
 from permatch.kernels.rank_hinge import add_hinges
 from permatch.kernels.rank_pairs import add_queries
-from permatch.kernels.rank_subsets import add_long_lists, add_short_lists
+from permatch.kernels.rank_subsets import add_short_lists
 given = {key: np.array(value) for key, value in json.load(sys.stdin).items()}
 subsets = [given[k] for k in ("scores", "rows", "patterns", "targets", "weights", "c")]
 answers = []
-for add in (add_short_lists, add_long_lists):
-    slope = np.zeros(len(given["scores"]))
-    answers.append([add(*subsets, slope, 0, len(given["rows"])), *slope])
+slope = np.zeros(len(given["scores"]))
+answers.append([add_short_lists(*subsets, slope, 0, len(given["rows"])), *slope])
 slope = np.zeros(len(given["scores"]))
 subsets.insert(4, given["losses"])
 answers.append([add_hinges(*subsets, slope, 0, len(given["rows"])), *slope])
@@ -176,12 +176,8 @@ def test_plain_python_agrees_with_compiled_code(rng):
         check=True,
     )
     subsets = [given[k] for k in ("scores", "rows", "patterns", "targets", "weights", "c")]
-    answers = [
-        [value, *slope]
-        for value, slope in (
-            run(add, *subsets) for add in (add_short_lists, add_long_lists)
-        )
-    ]
+    value, slope = run(add_short_lists, *subsets)
+    answers = [[value, *slope]]
     slope = np.zeros(6)
     subsets.insert(4, given["losses"])
     answers.append([add_hinges(*subsets, slope, 0, 5), *slope])

@@ -9,8 +9,8 @@ sorted, ``s_1 >= ... >= s_M``, and m_k the middle of s_k and s_k+1.  The numbers
 
 are c_j s_i less a price for every document and one for every position.  All are at most 0
 whatever the spread of the scores, and the best placement has 0; so ``1 <= P <= M!`` for the
-permanent P of exp(r), found by the sums over subsets of `small_batch` (M up to 8, one list
-per SIMD lane) or of `subset_dp`, and with t the observed weights of the documents
+permanent P of exp(r), found by the sums over subsets of `small_batch`, one list per SIMD
+lane, and with t the observed weights of the documents
 
     log Z - <t, s> = <c sorted as the scores - t, s> + log P
     slope          = expected c of every document - t.
@@ -32,7 +32,6 @@ from permatch.kernels.small_batch import (
     sweep_backward,
     sweep_forward,
 )
-from permatch.kernels.subset_dp import permanent_and_marginals
 
 #: Longest lists worked on in lanes: their tables fit the fastest cache.
 MAX_LANE_SIZE = 8
@@ -209,44 +208,3 @@ def sort_list(scores, documents, own, order):
             order[k] = order[k - 1]
             k -= 1
         order[k] = i
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_long_lists(
-    scores, rows, patterns, targets, weights, position_weights, slope, first, last
-):
-    """Do what `add_short_lists` does one list at a time; M is bounded by tables of 2^M."""
-    m = rows.shape[1]
-    own = np.empty(m)
-    order = np.empty(m, np.int64)
-    reduced = np.empty((m, m))
-    marginals = np.empty((m, m))
-    forward = np.empty(1 << m)
-    backward = np.empty(1 << m)
-    value = 0.0
-    for n in range(first, last):
-        sort_list(scores, rows[n], own, order)
-        for i in range(m):
-            score = own[order[i]]
-            reduced[i, i] = 1.0
-            total = 0.0
-            for j in range(i + 1, m):
-                middle = 0.5 * (own[order[j - 1]] + own[order[j]])
-                total -= (position_weights[j - 1] - position_weights[j]) * (score - middle)
-                reduced[i, j] = math.exp(total)
-            total = 0.0
-            for j in range(i - 1, -1, -1):
-                middle = 0.5 * (own[order[j]] + own[order[j + 1]])
-                total -= (position_weights[j] - position_weights[j + 1]) * (middle - score)
-                reduced[i, j] = math.exp(total)
-        permanent = permanent_and_marginals(reduced, marginals, forward, backward)
-        term = math.log(permanent)
-        for i in range(m):
-            wanted = targets[patterns[n], order[i]]
-            term += (position_weights[i] - wanted) * own[order[i]]
-            mean = 0.0
-            for j in range(m):
-                mean += position_weights[j] * marginals[i, j]
-            slope[rows[n, order[i]]] += weights[n] * (mean - wanted)
-        value += weights[n] * term
-    return value

@@ -21,18 +21,21 @@ import numpy as np
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
-from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_long_lists, add_short_lists
+from permatch.inference import Glynn
+from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_short_lists
 from permatch.objectives.subsets import SubsetGroup, Subsets
 
 Ties = Literal["average", "first"]
 PositionWeights = Any  # None, "discount", or a non-increasing sequence
 
-#: Largest subsets: two tables of 2^20 numbers a thread, a tenth of a second a subset.
+#: Largest subsets: some hundredths of a second each.
 MAX_SUBSET_SIZE = 20
 
 _TIES = ("average", "first")
 # Steps of a task: about a millisecond, so that a thread is worth its start.
 _TASK_COST = 400_000
+# Subsets handed to an engine together; bounds the memory of their placements.
+_SUBSETS_PER_STACK = 2048
 
 
 def check_position_weights(position_weights: PositionWeights, size: int) -> FloatArray:
@@ -221,8 +224,8 @@ class SubsetLikelihood:
 
     Notes
     -----
-    O(M^2) exponentials and O(M 2^M) sums a subset; memory for the subsets themselves, one
-    slope a document, and 2^M numbers a thread.
+    O(M^2) exponentials and O(M 2^M) sums a subset; memory for the subsets themselves and
+    one slope a document.
     """
 
     def __init__(
@@ -253,12 +256,13 @@ class SubsetLikelihood:
         slope = np.zeros(self.n_documents)
         terms: list[float] = []
         for part in self._parts:
-            is_short = part.rows.shape[1] <= MAX_LANE_SIZE
-            add = add_short_lists if is_short else add_long_lists
+            if part.rows.shape[1] > MAX_LANE_SIZE:
+                terms.extend(_add_long_lists(scores, part, slope, self.n_jobs))
+                continue
             values = np.empty(len(part.cuts) - 1)
 
-            def work(k: int, part=part, add=add, values=values) -> None:
-                values[k] = add(
+            def work(k: int, part=part, values=values) -> None:
+                values[k] = add_short_lists(
                     scores,
                     part.rows,
                     part.patterns,
@@ -273,3 +277,23 @@ class SubsetLikelihood:
             run_tasks(work, len(values), self.n_jobs)
             terms.extend(values)
         return check_finite(math.fsum(terms)), slope
+
+
+def _add_long_lists(
+    scores: FloatArray, part: GradedSubsets, slope: FloatArray, n_jobs: int
+) -> list[float]:
+    """Return the values of subsets too long for lanes, and add to `slope`."""
+    c, terms = part.position_weights, []
+    engine = Glynn(max_size=MAX_SUBSET_SIZE)
+    for first in range(0, len(part.rows), _SUBSETS_PER_STACK):
+        some = slice(first, first + _SUBSETS_PER_STACK)
+        rows, targets = part.rows[some], part.targets[part.patterns[some]]
+        own = scores[rows]
+        own -= own.max(axis=1, keepdims=True)  # which changes no answer, and saves digits
+        check_finite(float(own.sum()))
+        placed = engine.infer(own[:, :, None] * c, n_jobs=n_jobs, check=False)
+        weights = part.weights[some]
+        terms += list(weights * (placed.log_partition - (targets * own).sum(axis=1)))
+        steps = weights[:, None] * (placed.marginals @ c - targets)
+        slope += np.bincount(rows.ravel(), steps.ravel(), minlength=len(slope))
+    return terms
