@@ -14,6 +14,7 @@ NAMES = (
     "accuracy",
     "small",
     "sampling",
+    "large",
     "k_best",
     "learning",
     "ranking",
