@@ -79,7 +79,32 @@ WRONG = {
     "qid nan": (
         (X, Y, [1, 1, 1, np.nan, 1, 1]),
         errors.InvalidQueriesError,
-        "row 3 is NaN",
+        "row 3 is nan",
+    ),
+    "qid none": (
+        (X, Y, np.array([1, 1, None, 1, 1, 1], dtype=object)),
+        errors.InvalidQueriesError,
+        "row 2 is None",
+    ),
+    "qid nat": (
+        (X, Y, np.array(["2020-01-01"] * 5 + ["NaT"], dtype="datetime64[D]")),
+        errors.InvalidQueriesError,
+        "row 5 is NaT",
+    ),
+    "qid na": (
+        (X, Y, pd.array([1, 1, 1, 1, None, 1])),
+        errors.InvalidQueriesError,
+        "row 4",
+    ),
+    "ragged": (
+        ([[1.0], [1.0, 2.0]], Y, QID),
+        errors.InvalidQueriesError,
+        "must be an array",
+    ),
+    "ragged qid": (
+        (X, Y, [[1], [1, 2]]),
+        errors.InvalidQueriesError,
+        "qid must be an array",
     ),
     "group sum": ((X, Y, None, [3, 2]), errors.InvalidQueriesError, "2 sizes .* up to 5"),
     "group zero": (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.errors import (
     DocumentTypeError,
     GradeError,
@@ -20,6 +20,9 @@ from permatch.errors import (
 
 #: Gains are powers of two of the grade, so larger grades would drown all others.
 LARGEST_GRADE = 31
+
+# How missing values that are not text print.
+_MISSING = ("None", "nan", "NaT", "<NA>")
 
 # Values looked at together in the search for NaN; bounds its memory.
 _VALUES_PER_LOOK = 1 << 20
@@ -178,7 +181,7 @@ def check_documents(X: Any, n_features: int | None = None) -> Any:
             documents = documents.astype(_real_type(documents.dtype))
         values = documents.data
     else:
-        documents = np.asarray(X)
+        documents = _as_array(X, "documents")
         if documents.dtype not in (np.float64, np.float32):
             documents = _as_reals(documents)
         documents = np.ascontiguousarray(documents)
@@ -205,7 +208,7 @@ def check_documents(X: Any, n_features: int | None = None) -> Any:
 
 def check_grades(y: Any, n_documents: int) -> IntArray:
     """Return grades (n,) as whole numbers from 0 to `LARGEST_GRADE`."""
-    grades = np.asarray(y)
+    grades = _as_array(y, "y")
     if grades.ndim == 2 and grades.shape[1] == 1:  # a DataFrame with one column
         grades = grades[:, 0]
     if grades.shape != (n_documents,):
@@ -257,7 +260,7 @@ def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
         )
     if group is not None:
         return _rows_of_groups(group, n_documents)
-    ids = np.asarray(qid)
+    ids = _as_array(qid, "qid")
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.shape != (n_documents,):
@@ -265,10 +268,12 @@ def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
             f"qid must have one id per document, shape ({n_documents},); got shape "
             f"{ids.shape}."
         )
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
+    is_missing = _find_missing(ids)
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
         raise InvalidQueriesError(
-            f"query ids must not be missing; qid of row {int(np.argmax(np.isnan(ids)))} "
-            "is NaN."
+            f"query ids must not be missing; qid of row {row} is {ids[row]}. Drop such "
+            "rows, or give them an id."
         )
     if ids.dtype.kind == "O":
         ids = ids.astype(str)
@@ -288,13 +293,17 @@ def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> Floa
     """Return the weight of every query, (q,), from one per document, or ones."""
     if sample_weight is None:
         return np.ones(len(rows.ids))
-    weights = np.asarray(sample_weight)
-    is_number = weights.dtype.kind in "iufb" and weights.shape == (n_documents,)
-    if not is_number or not (np.isfinite(weights) & (weights >= 0)).all():
+    weights = _as_array(sample_weight, "sample_weight")
+    required = "sample_weight must be finite numbers of at least 0, one per document"
+    if weights.dtype.kind not in "iufb" or weights.shape != (n_documents,):
         raise InvalidQueriesError(
-            "sample_weight must be finite numbers of at least 0, one per document, shape "
-            f"({n_documents},); got dtype {weights.dtype} and shape {weights.shape}."
+            f"{required}, shape ({n_documents},); got dtype {weights.dtype} and shape "
+            f"{weights.shape}."
         )
+    is_wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise InvalidQueriesError(f"{required}; got {weights[row]} at row {row}.")
     weights = rows.gather(weights.astype(np.float64))
     each = weights[rows.starts[:-1]]
     is_other = weights != np.repeat(each, np.diff(rows.starts))
@@ -312,7 +321,7 @@ def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> Floa
 
 
 def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
-    sizes = np.asarray(group)
+    sizes = _as_array(group, "group")
     is_count = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 1).all()
     if not is_count or sizes.sum() != n_documents:
         got = (
@@ -326,12 +335,31 @@ def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
     return QueryRows(starts, np.arange(len(sizes)), None)
 
 
+def _as_array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as err:  # rows of different lengths
+        raise InvalidQueriesError(
+            f"{name} must be an array; what was given is none ({err})."
+        ) from err
+
+
+def _find_missing(ids: np.ndarray) -> BoolArray:
+    if ids.dtype.kind == "f":
+        return np.isnan(ids)
+    if ids.dtype.kind in "mM":
+        return np.isnat(ids)
+    if ids.dtype.kind == "O":  # None, NaN, NaT, and what pandas calls NA
+        return np.array([not isinstance(i, str) and str(i) in _MISSING for i in ids])
+    return np.zeros(len(ids), dtype=bool)
+
+
 def _real_type(dtype: np.dtype) -> type[np.float64]:
     if dtype.kind in "iufb":
         return np.float64
     raise DocumentTypeError(
         f"features must be real numbers; got an array of dtype {dtype}. Encode text and "
-        "categories as numbers first."
+        "categories as numbers, and fill in missing values, first."
     )
 
 

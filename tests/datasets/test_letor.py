@@ -465,3 +465,12 @@ def test_ohsumed_as_it_was_counted():
     rows = [test.X[test.qid == query] for query in np.unique(test.qid)]
     is_constant = np.all([np.ptp(block, axis=0) == 0.0 for block in rows], axis=0)
     assert (np.flatnonzero(is_constant) + 1).tolist() == [5, 6, 7, 15, 16, 17]
+
+
+def test_query_ids_that_are_not_utf8_are_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"1 qid:1 1:1\n1 qid:\xff 1:1\n0 qid:\xfe 1:2\n")
+    with pytest.raises(
+        LetorFileError, match=r"line 2: query ids must be UTF-8.*xff"
+    ):
+        read_letor(path)

@@ -359,6 +359,28 @@ WRONG = {
         errors.InvalidOptionError,
         "must not increase",
     ),
+    "levels of subsets": (
+        {"subset_size": 3, "levels": "gains"},
+        errors.InvalidOptionError,
+        "option of 'all'",
+    ),
+    "form of pairs": (
+        {"subset_size": "pairs", "form": "exact"},
+        errors.InvalidOptionError,
+        "option of 'all'",
+    ),
+    "weights of lists": (
+        {"position_weights": [2, 1, 0]},
+        errors.InvalidOptionError,
+        "no effect with subset_size='all'",
+    ),
+    "ties of lists": ({"ties": "x"}, errors.InvalidOptionError, "ties must be one of"),
+    "share of lists": ({"n_subsets": 0}, errors.InvalidOptionError, "above 0"),
+    "generator": (
+        {"subset_size": 3, "random_state": np.random.default_rng(0)},
+        errors.InvalidOptionError,
+        "random_state must be",
+    ),
     "tol": ({"tol": 0}, errors.InvalidOptionError, "tol must be"),
     "n_jobs": ({"n_jobs": 0}, errors.InvalidOptionError, "n_jobs"),
 }
@@ -446,3 +468,45 @@ def test_bad_weights_are_refused_in_words(weights, message):
     X, y, qid = judged_lists(n_queries=6)
     with pytest.raises(errors.InvalidQueriesError, match=message):
         pm.RankMatch().fit(X, y, qid, sample_weight=weights)
+
+
+def test_whole_list_dorm_refuses_what_it_cannot_do():
+    with pytest.raises(errors.InvalidOptionError, match="option of subsets"):
+        pm.DORM("all", position_weights=[1, 0]).fit(*judged_lists())
+    with pytest.raises(errors.InvalidOptionError, match="loss must be one of"):
+        pm.DORM("all", loss="x").fit(*judged_lists())
+
+
+@pytest.mark.parametrize("size", [1.7e9, 1e14])
+def test_large_features_constant_within_queries_do_no_harm(size):
+    X, y, qid = judged_lists()
+    for subset_size in ("all", "pairs", "grades"):
+        plain = pm.RankMatch(subset_size, alpha=0.1).fit(X, y, qid)
+        model = pm.RankMatch(subset_size, alpha=0.1)
+        model.fit(np.column_stack([X, size + 0.0 * qid]), y, qid)
+        np.testing.assert_allclose(model.coef_[:3], plain.coef_, atol=1e-5)
+
+
+def test_the_exact_form_refuses_lists_it_cannot_count():
+    X, _, _ = judged_lists(n_queries=2, length=100)
+    y = np.arange(200) % 12
+    with pytest.raises(
+        errors.SizeLimitError, match="list 0, of 100 documents in 12 grades"
+    ):
+        pm.RankMatch(form="exact").fit(X, y, group=[100, 100])
+
+
+def test_names_given_beside_a_frame_do_not_shut_it_out():
+    pd = pytest.importorskip("pandas")
+    X, y, qid = judged_lists()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = pm.RankMatch().fit(frame, y, qid, feature_names=["x", "y", "z"])
+    assert model.feature_names_ == ["x", "y", "z"]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(X))
+
+
+def test_scores_beyond_floats_are_refused():
+    X, y, qid = judged_lists()
+    model = pm.RankMatch().fit(X, y, qid)
+    with pytest.raises(errors.PrecisionError, match="beyond float64"):
+        model.predict(X * 1e300 * 1e7)

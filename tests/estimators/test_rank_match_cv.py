@@ -121,6 +121,10 @@ WRONG = {
         {"cv": KFold(3, shuffle=True, random_state=0)},
         r"query \d+ on both sides",
     ),
+    "no splits": ({"cv": []}, "at least one split"),
+    "empty side": ({"cv": [([], np.arange(84))]}, r"\(0, 12\)"),
+    "nothing held out": ({"cv": [(np.arange(84), [])]}, r"\(12, 0\)"),
+    "scoring nan": ({"scoring": lambda *_: np.nan}, "got NaN at alpha"),
     "scoring": ({"scoring": "ndcg"}, "'ndcg@10' or any other k"),
 }
 
@@ -130,6 +134,14 @@ def test_bad_options_are_refused_in_words(case):
     options, message = WRONG[case]
     with pytest.raises(errors.InvalidOptionError, match=message):
         pm.RankMatchCV(**options).fit(*judged_lists())
+
+
+def test_a_validation_frame_must_have_the_columns_of_training():
+    pd = pytest.importorskip("pandas")
+    X, y, qid = judged_lists()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(errors.InvalidQueriesError, match="column 0 is 'c', not 'a'"):
+        pm.RankMatchCV().fit(frame, y, qid, validation=(frame[["c", "b", "a"]], y, qid))
 
 
 def test_a_bad_validation_set_is_refused_in_words():
@@ -183,8 +195,7 @@ def test_cross_val_score_with_groups(routing):
 def test_pipeline_and_grid_search_carry_the_queries_through(routing, rng):
     X, y, qid = judged_lists(n_queries=20)
     X = X + 50 * rng.normal(size=20)[qid, None]
-    scaler = pm.QueryScaler().set_fit_request(qid=True).set_transform_request(qid=True)
-    pipeline = make_pipeline(scaler, pm.RankMatch())
+    pipeline = make_pipeline(pm.QueryScaler(), pm.RankMatch())
     search = GridSearchCV(
         pipeline,
         {"rankmatch__alpha": [0.1, 1.0], "rankmatch__subset_size": ["all", 3]},

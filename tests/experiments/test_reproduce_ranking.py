@@ -13,7 +13,8 @@ from tests.experiments.letor_folder import write_letor, write_published
 
 pytest.importorskip("matplotlib", reason="needs matplotlib (extra 'plots')")
 
-runner = CliRunner()
+# Wide enough for every table.
+runner = CliRunner(env={"COLUMNS": "140"})
 
 
 def plain(text):

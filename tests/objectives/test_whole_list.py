@@ -276,5 +276,5 @@ def test_bad_options(rng):
         likelihood([[0, 1]], form="fast")
     with pytest.raises(InvalidOptionError, match="got 'fast'"):
         likelihood([[0, 1]]).in_form("fast")
-    with pytest.raises(PrecisionError, match="scores must stay finite"):
+    with pytest.raises(PrecisionError, match="scores must be finite"):
         likelihood([[0, 1]]).value_and_slope(np.array([0.0, np.nan]))

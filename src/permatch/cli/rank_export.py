@@ -1,6 +1,7 @@
 """``permatch rank export``: a model for the systems that serve it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,11 @@ def export(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Where to write.", show_default=False
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where to write; - is standard output.",
+            show_default=False,
         ),
     ],
     name: Annotated[
@@ -64,7 +69,8 @@ def export(
     with one_line_errors(debug), nothing_written_if_interrupted():
         from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
 
-        check_target(out, "--out", str(model_file), str(feature_names or ""))
+        if str(out) != "-":
+            check_target(out, "--out", str(model_file), str(feature_names or ""))
         model = load_ranker(model_file)
         names = read_feature_names(feature_names)
         options: Any = {
@@ -77,5 +83,8 @@ def export(
         else:
             write = to_solr if to is Target.SOLR else to_elasticsearch_ltr
             data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
+        if str(out) == "-":
+            sys.stdout.buffer.write(data)
+            return
         with whole_file(out) as file:
             file.buffer.write(data)

@@ -82,8 +82,9 @@ def report_ranking(
     from permatch.plots import label_of
 
     by_method = {test["method"]: test for test in tests}
-    table = _table("method", *(f"@{k}" for k in _SHOWN), "mean", "difference", "p", "time")
+    table = _table("method", *(f"@{k}" for k in _SHOWN), "mean", "gap", "p", "time")
     table.columns[0].justify = "left"
+    table.columns[0].no_wrap = False  # on narrow screens names fold, numbers do not
     is_mixed = False
     for line in summary:
         is_letor = line["variant"] != "paper"
@@ -102,8 +103,8 @@ def report_ranking(
     spread = "" if n_repeats == 1 else ", +- the standard deviation over repeats"
     note = (
         "\nNDCG with the paper's discount on test queries: mean over folds and "
-        f"{plural(n_repeats, 'repeat')}; mean: of @1 to @10{spread}. Difference from the "
-        "first line, p after Holm's correction (paired randomisation, "
+        f"{plural(n_repeats, 'repeat')}; mean: of @1 to @10{spread}. Gap: difference from "
+        "the first line, p after Holm's correction (paired randomisation, "
         f"{queries} queries). Time: all folds and alphas, one repeat."
     )
     if tests:
@@ -165,7 +166,7 @@ def report_runtime(console: Console, n_jobs: int, summary: list[dict[str, Any]])
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table

@@ -1,10 +1,15 @@
 """Data to learn from: graphs from tables and silhouettes, judged lists from LETOR files."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from permatch.datasets.edge_table import EdgeTable, read_edge_table
-from permatch.datasets.letor import RankingData, iterate_letor, read_letor, read_scores
-from permatch.datasets.letor_folds import LetorData, LetorFold, load_letor
 from permatch.datasets.matches import edge_table_from_matches, write_matches
 from permatch.datasets.silhouettes import SilhouettePairs, Silhouettes, silhouettes
+
+if TYPE_CHECKING:
+    from permatch.datasets.letor import RankingData, iterate_letor, read_letor, read_scores
+    from permatch.datasets.letor_folds import LetorData, LetorFold, load_letor
 
 __all__ = [
     "EdgeTable",
@@ -22,3 +27,28 @@ __all__ = [
     "silhouettes",
     "write_matches",
 ]
+
+#: Loaded on first use: their parser is compiled, and tables should not wait for a compiler.
+_HOMES = {
+    "LetorData": "permatch.datasets.letor_folds",
+    "LetorFold": "permatch.datasets.letor_folds",
+    "RankingData": "permatch.datasets.letor",
+    "iterate_letor": "permatch.datasets.letor",
+    "load_letor": "permatch.datasets.letor_folds",
+    "read_letor": "permatch.datasets.letor",
+    "read_scores": "permatch.datasets.letor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name from its home and keep it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

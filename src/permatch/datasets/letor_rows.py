@@ -221,11 +221,18 @@ class _Reader:
         is_new = np.empty(n_rows, dtype=np.bool_)
         id_changes(codes, arrays.ids[:n_rows], is_new)
         starts = np.flatnonzero(is_new)
-        queries = [_decode(text[a:b]) for a, b in arrays.ids[starts].tolist()]
+        words = [text[a:b] for a, b in arrays.ids[starts].tolist()]
+        queries = [_decode(word) for word in words]
         counted, line = 0, self.n_lines + 1
-        for at, query in zip(arrays.places[starts].tolist(), queries, strict=True):
+        places = arrays.places[starts].tolist()
+        for at, word, query in zip(places, words, queries, strict=True):
             line += text.count(b"\n", counted, at)
             counted = at
+            if query.encode() != word:
+                raise LetorFileError(
+                    f"{self.name}, line {line}: query ids must be UTF-8 text; got "
+                    f"{word!r}. Convert the file to UTF-8."
+                )
             if query == self.last_query:
                 continue
             if query in self.first_lines:

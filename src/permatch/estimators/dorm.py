@@ -6,12 +6,18 @@ from permatch.estimators.rank_match import (
     check_subset_size,
     count_kinds,
     draw_training_subsets,
+    refuse_option,
 )
 from permatch.estimators.rank_problem import HingeProblem, linear_scores, weigh_queries
 from permatch.estimators.ranker import BaseRanker
-from permatch.objectives.rank_margin import ListHinge, RankLoss, SubsetHinge
+from permatch.objectives.rank_margin import (
+    ListHinge,
+    RankLoss,
+    SubsetHinge,
+    check_rank_loss,
+)
 from permatch.objectives.subset_likelihood import Ties
-from permatch.objectives.subsets import MissingGrades
+from permatch.objectives.subsets import MissingGrades, check_subset_options
 from permatch.queries import QuerySet
 
 _SUBSET_SIZES = ("all", "grades")
@@ -42,9 +48,9 @@ class DORM(BaseRanker):
         means M - 1, ..., 1, 0.
     n_subsets : float
         Subsets drawn from a query, as a multiple of its documents times M.
-    loss : {"ndcg", "hamming"}
-        What the margin is measured in, for subsets; "hamming" is the share of documents
-        at a wrong position.
+    loss : {"ndcg", "dcg", "hamming"}
+        What the margin is measured in, for subsets: 1 - NDCG, the same without dividing by
+        the best possible, or the share of positions that hold a document of another grade.
     ties : {"average", "first"}
         What documents of equal grade in a subset have as observed weight: the mean of
         those of their positions, or those of the order in which they come.
@@ -151,6 +157,10 @@ class DORM(BaseRanker):
 
     def _problem(self, queries: QuerySet, n_jobs: int) -> HingeProblem:
         size = check_subset_size(self.subset_size, _SUBSET_SIZES)
+        if size == "all":
+            refuse_option("position_weights", self.position_weights, None, size, "subsets")
+        check_subset_options(self.n_subsets, self.missing_grades, self.ties)
+        check_rank_loss(self.loss)
         linear = linear_scores(queries, is_scaled=self.scale_features, n_jobs=n_jobs)
         if size == "all":
             counts = (count_kinds(queries, queries.grades) > 0).sum(axis=1) > 1

@@ -47,8 +47,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     In a pipeline the queries reach the scaler by metadata routing:
-    ``sklearn.set_config(enable_metadata_routing=True)`` and
-    ``QueryScaler().set_fit_request(qid=True).set_transform_request(qid=True)``.
+    ``sklearn.set_config(enable_metadata_routing=True)``, then
+    ``pipeline.fit(X, y, qid=qid)``.
 
     Sparse features can be scaled by ``"minmax"`` where no feature is negative, so that
     zeros stay zeros; the result is sparse.
@@ -67,6 +67,10 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     has_queries_: bool
+
+    # With metadata routing on, ids of queries find their way without being asked for.
+    __metadata_request__fit = {"qid": True}
+    __metadata_request__transform = {"qid": True}
 
     def __init__(
         self, method: Literal["minmax", "standard"] = "minmax", *, copy: bool = True

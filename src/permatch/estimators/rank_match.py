@@ -20,7 +20,12 @@ from permatch.objectives.subset_likelihood import (
     Ties,
     check_position_weights,
 )
-from permatch.objectives.subsets import MissingGrades, Subsets, draw_subsets
+from permatch.objectives.subsets import (
+    MissingGrades,
+    Subsets,
+    check_subset_options,
+    draw_subsets,
+)
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.queries import QuerySet
 from permatch.ranking_distribution import RankingDistribution
@@ -255,6 +260,13 @@ class RankMatch(BaseRanker):
 
     def _problem(self, queries: QuerySet, n_jobs: int) -> RankingProblem:
         size = check_subset_size(self.subset_size, _SUBSET_SIZES)
+        if size != "all":
+            refuse_option("levels", self.levels, "grades", size, "'all'")
+            refuse_option("form", self.form, "auto", size, "'all'")
+        if size in ("all", "pairs"):
+            weights = self.position_weights
+            refuse_option("position_weights", weights, None, size, "subsets")
+        check_subset_options(self.n_subsets, self.missing_grades, self.ties)
         linear = linear_scores(queries, is_scaled=self.scale_features, n_jobs=n_jobs)
         if size == "all":
             by_grade = check_levels(self.levels, int(queries.grades.max()))
@@ -305,7 +317,7 @@ def draw_training_subsets(model: Any, queries: QuerySet, size: Any) -> Subsets:
         size,
         n_subsets=model.n_subsets,
         missing_grades=model.missing_grades,
-        random_state=model.random_state,
+        random_state=model._check_seed(),
     )
 
 
@@ -319,6 +331,16 @@ def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
             f"of documents; got {subset_size!r}."
         )
     return check_count(subset_size, "subset_size", 2)
+
+
+def refuse_option(name: str, value: Any, default: Any, size: Any, of: str) -> None:
+    """Refuse an option that would have no effect with the subset size chosen."""
+    is_plain = isinstance(value, str | int | float)
+    if value is not default and not (is_plain and value == default):
+        raise InvalidOptionError(
+            f"{name} is an option of {of} and has no effect with subset_size={size!r}; got "
+            f"{name}={value!r}. Leave it out, or choose another subset_size."
+        )
 
 
 def check_levels(levels: Any, largest_grade: int) -> FloatArray:

@@ -157,7 +157,7 @@ class DORMCV(AlphaSearch, DORM):
         Weights of the positions of a subset; see `DORM`.
     n_subsets : float
         Subsets drawn from a query, as a multiple of its documents times M.
-    loss : {"ndcg", "hamming"}
+    loss : {"ndcg", "dcg", "hamming"}
         What the margin is measured in.
     ties : {"average", "first"}
         Observed weights of documents of equal grade; see `DORM`.

@@ -199,9 +199,9 @@ def weigh_queries(queries: QuerySet, counts: IntArray, query_weight: str) -> Flo
     weights = np.asarray(counts, dtype=np.float64)
     if not (weights * queries.weights).any():
         raise GradeError(
-            "at least one query with documents of different grades is needed; got "
-            f"{queries.n_queries} queries of one grade each. There is nothing to learn "
-            "from them."
+            "at least one query with documents of different grades, and a weight above 0, "
+            f"is needed; got {queries.n_queries} queries, none of them such. There is "
+            "nothing to learn from them."
         )
     if query_weight != "observations":
         weights = (weights > 0).astype(np.float64)

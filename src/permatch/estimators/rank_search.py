@@ -20,10 +20,15 @@ from permatch.estimators.convergence import (
     warn_unless_converged,
 )
 from permatch.estimators.rank_problem import RankingProblem
-from permatch.estimators.ranker import BaseRanker, name_features
+from permatch.estimators.ranker import (
+    BaseRanker,
+    check_columns,
+    column_names,
+    name_features,
+)
 from permatch.metrics import average_precision, ndcg
 from permatch.objectives.ranking import LinearScores
-from permatch.queries import QueryRows, QuerySet, check_documents, check_queries, query_rows
+from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
 
 #: From grades, scores and group sizes to a figure; more is better.
 Scoring = Callable[[IntArray, FloatArray, IntArray], float]
@@ -65,6 +70,10 @@ class RankerFold:
         held_out = self._held_out
         scores = self._linear.scores(optimum.coef)
         score = self._scoring(held_out.grades, scores, held_out.lengths)
+        if np.isnan(score):
+            raise InvalidOptionError(
+                f"scoring must give a number for every alpha; got NaN at alpha={alpha:g}."
+            )
         return Tried(float(score), optimum.coef / self.problem.linear.scale, optimum)
 
 
@@ -139,7 +148,8 @@ class AlphaSearch(BaseRanker):
                 for train, test in self._splits(queries, rows)
             ]
         else:
-            splits = [(queries, self.scaled(_check_validation(validation, queries)))]
+            held_out = _check_validation(validation, queries, column_names(X))
+            splits = [(queries, self.scaled(held_out))]
         folds = [
             RankerFold(
                 self._problem(train, n_jobs), test, scoring, tol=tol, max_iter=max_iter
@@ -150,7 +160,7 @@ class AlphaSearch(BaseRanker):
         with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
             path = walk(folds, alphas, show)
         best = self._keep(path, folds, queries)
-        self.feature_names_ = names
+        self.feature_names_, self.columns_ = names, column_names(X)
         if path.is_interrupted:
             self.is_converged_ = False
             warnings.warn(
@@ -203,7 +213,7 @@ class AlphaSearch(BaseRanker):
                     f"cv must be at most the number of queries, {n_queries}; got "
                     f"{n_folds}. Give a smaller cv, or validation=(X, y, qid)."
                 )
-            shuffled = KFold(n_folds, shuffle=True, random_state=self.random_state)
+            shuffled = KFold(n_folds, shuffle=True, random_state=self._check_seed())
             return list(shuffled.split(range(n_queries)))
         owners = rows.scatter(queries.owners)
         try:
@@ -219,6 +229,12 @@ class AlphaSearch(BaseRanker):
                 "groups together, or an iterable of (train, test) arrays of row numbers; "
                 f"got {self.cv!r} ({err})."
             ) from err
+        if not parts or not all(len(train) and len(test) for train, test in parts):
+            raise InvalidOptionError(
+                "cv must give at least one split, each with queries to train on and "
+                f"queries held out; got {len(parts)} splits, with "
+                f"{[(len(train), len(test)) for train, test in parts]} queries."
+            )
         for k, (train, test) in enumerate(parts):
             shared = np.intersect1d(train, test)
             if len(shared):
@@ -254,7 +270,9 @@ def check_scoring(scoring: Any) -> Scoring:
     )
 
 
-def _check_validation(validation: Any, queries: QuerySet) -> QuerySet:
+def _check_validation(
+    validation: Any, queries: QuerySet, columns: list[str] | None
+) -> QuerySet:
     """Return the validation lists, checked like the training lists."""
     if not isinstance(validation, tuple | list) or len(validation) != 3:
         raise InvalidOptionError(
@@ -262,5 +280,5 @@ def _check_validation(validation: Any, queries: QuerySet) -> QuerySet:
             + (f" of {len(validation)}." if isinstance(validation, tuple | list) else ".")
         )
     X, y, qid = validation
-    check_documents(X, queries.n_features)
+    check_columns(X, columns)
     return check_queries(X, y, qid, None, queries.n_features)

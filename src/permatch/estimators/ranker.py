@@ -48,12 +48,14 @@ class BaseRanker(BaseEstimator):
     tol: float
     max_iter: int
     warm_start: bool
+    random_state: int
     n_jobs: int | None
     verbose: bool
     coef_: FloatArray
     scale_: FloatArray
     n_features_in_: int
     feature_names_: list[str] | None
+    columns_: list[str] | None
     n_iter_: int
     is_converged_: bool
     history_: list[dict[str, float]]
@@ -120,7 +122,7 @@ class BaseRanker(BaseEstimator):
                 on_iteration=None if show is None else problem.percent(tol, show),
             )
         self._adopt(queries, problem, optimum)
-        self.feature_names_ = names
+        self.feature_names_, self.columns_ = names, column_names(X)
         warn_unless_converged(optimum, type(self).__name__, tol)
         return self
 
@@ -259,18 +261,13 @@ class BaseRanker(BaseEstimator):
             check_jobs(self.n_jobs),
         )
 
+    def _check_seed(self) -> int:
+        return check_count(self.random_state, "random_state", 0)
+
     def _check_new(self, X: Any) -> Any:
         """Return documents with the features of the fitted model, in their order."""
         self._check_fitted()
-        columns = column_names(X)
-        names = getattr(self, "feature_names_", None)
-        for k, (column, name) in enumerate(zip(columns or (), names or (), strict=False)):
-            if column != name:
-                raise InvalidQueriesError(
-                    "the columns of X must be those the model was fitted with, in the same "
-                    f"order; column {k} is {column!r}, not {name!r}. Pass "
-                    "X[model.feature_names_]."
-                )
+        check_columns(X, self.columns_ or self.feature_names_)
         return check_documents(X, self.n_features_in_)
 
     def _rows(self, X: Any, qid: Any, group: Any) -> QueryRows:
@@ -311,6 +308,18 @@ def column_names(X: Any) -> list[str] | None:
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return list(columns)
+
+
+def check_columns(X: Any, names: list[str] | None) -> None:
+    """Refuse a DataFrame whose columns are not those of the training data, in order."""
+    pairs = zip(column_names(X) or (), names or (), strict=False)
+    for k, (column, name) in enumerate(pairs):
+        if column != name:
+            raise InvalidQueriesError(
+                "the columns of X must be those the model is fitted with, in the same "
+                f"order; column {k} is {column!r}, not {name!r}. Pass X with its columns "
+                "in that order."
+            )
 
 
 def name_features(X: Any, names: Sequence[str] | None) -> Sequence[str] | None:

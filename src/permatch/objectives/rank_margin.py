@@ -17,7 +17,7 @@ Q. V. Le and A. J. Smola, "Direct optimization of ranking measures", arXiv:0704.
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,6 +60,14 @@ _LOSSES = {
 }
 
 
+def check_rank_loss(loss: Any) -> None:
+    """Refuse an unknown loss."""
+    if loss not in _LOSSES:
+        raise InvalidOptionError(
+            f"loss must be one of {', '.join(map(repr, _LOSSES))}; got {loss!r}."
+        )
+
+
 def placement_cost(size: int) -> int:
     """Return about how many steps the best placement of one list takes."""
     return size << size if size <= MAX_SET_SIZE else size**3
@@ -97,10 +105,7 @@ class SubsetHinge:
         ties: Ties = "average",
         n_jobs: int = 1,
     ) -> None:
-        if loss not in _LOSSES:
-            raise InvalidOptionError(
-                f"loss must be one of {', '.join(map(repr, _LOSSES))}; got {loss!r}."
-            )
+        check_rank_loss(loss)
         self.n_documents = subsets.n_documents
         self.n_jobs = n_jobs
         self._parts = grade_subsets(

@@ -66,8 +66,8 @@ class LinearScores:
             run_tasks(score, self._n_tasks, self.n_jobs)
         if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too
             raise PrecisionError(
-                "scores must stay finite during learning; features times coefficients are "
-                "beyond float64. Use scale_features=True, or smaller features."
+                "scores must be finite; features times coefficients are beyond float64. "
+                "Use smaller features, or fit with scale_features=True."
             )
         return scores
 
@@ -122,7 +122,7 @@ def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> 
     """Return every feature's standard deviation around the means of its queries, (d,).
 
     Only differences within a query tell documents apart, so this is the unit in which a
-    feature acts; 1 for features that differ in no query.
+    feature acts.  Features that differ in no query have their largest value, or 1.
     """
     n_documents, n_features = documents.shape
     if sparse.issparse(documents):
@@ -157,7 +157,7 @@ def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> 
         )
     # Rounding leaves a constant feature a spread of some units in its last place.
     largest = _largest(documents)
-    return np.where(spread > 1e-12 * largest, spread, 1.0)
+    return np.where(spread > 1e-12 * largest, spread, np.maximum(largest, 1.0))
 
 
 def _largest(documents: Any) -> FloatArray:

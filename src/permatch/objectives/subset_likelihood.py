@@ -23,7 +23,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.inference import Glynn
 from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_short_lists
-from permatch.objectives.subsets import SubsetGroup, Subsets
+from permatch.objectives.subsets import TIES, SubsetGroup, Subsets
 
 Ties = Literal["average", "first"]
 PositionWeights = Any  # None, "discount", or a non-increasing sequence
@@ -31,7 +31,6 @@ PositionWeights = Any  # None, "discount", or a non-increasing sequence
 #: Largest subsets: some hundredths of a second each.
 MAX_SUBSET_SIZE = 20
 
-_TIES = ("average", "first")
 # Steps of a task: about a millisecond, so that a thread is worth its start.
 _TASK_COST = 400_000
 # Subsets handed to an engine together; bounds the memory of their placements.
@@ -148,9 +147,9 @@ def grade_subsets(
     A subset of query k weighs ``query_weights[k]`` over the number of its subsets; one of m
     documents costs ``cost(m)``, in units of which a task has about `_TASK_COST`.
     """
-    if ties not in _TIES:
+    if ties not in TIES:
         raise InvalidOptionError(
-            f"ties must be one of {', '.join(map(repr, _TIES))}; got {ties!r}."
+            f"ties must be one of {', '.join(map(repr, TIES))}; got {ties!r}."
         )
     each = np.asarray(query_weights, dtype=np.float64) / np.maximum(subsets.counts, 1)
     graded = []

@@ -27,6 +27,8 @@ from permatch.objectives.grade_runs import sort_by_grade
 
 MissingGrades = Literal["skip", "fill"]
 _POLICIES = ("skip", "fill")
+#: What documents of equal grade in a subset have as observed weight.
+TIES = ("average", "first")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +141,12 @@ def draw_subsets(
     >>> subsets.n_skipped
     1
     """
-    share = _check_options(subset_size, n_subsets, missing_grades)
+    if isinstance(subset_size, str) and subset_size != "grades":
+        raise InvalidOptionError(
+            f"subset_size must be a whole number of at least 2, or 'grades'; got "
+            f"{subset_size!r}."
+        )
+    share = check_subset_options(n_subsets, missing_grades, TIES[0])
     runs = sort_by_grade(starts, grades)
     n_kinds = runs.counts
     if subset_size == "grades":
@@ -175,17 +182,16 @@ def draw_subsets(
     return Subsets(merged, counts, len(grades))
 
 
-def _check_options(subset_size: Any, n_subsets: Any, missing_grades: Any) -> float:
-    if isinstance(subset_size, str) and subset_size != "grades":
-        raise InvalidOptionError(
-            f"subset_size must be a whole number of at least 2, or 'grades'; got "
-            f"{subset_size!r}."
-        )
-    if missing_grades not in _POLICIES:
-        raise InvalidOptionError(
-            f"missing_grades must be one of {', '.join(map(repr, _POLICIES))}; got "
-            f"{missing_grades!r}."
-        )
+def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> float:
+    """Refuse options of subsets that are out of range; return `n_subsets` as a number."""
+    for value, name, choices in (
+        (missing_grades, "missing_grades", _POLICIES),
+        (ties, "ties", TIES),
+    ):
+        if value not in choices:
+            raise InvalidOptionError(
+                f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
+            )
     try:
         share = float(n_subsets)
     except (TypeError, ValueError):

@@ -26,7 +26,7 @@ import numpy as np
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray
-from permatch.errors import InvalidOptionError, PrecisionError
+from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.kernels.levels import (
     EXACT,
     PROFILE,
@@ -44,6 +44,7 @@ FORMS = ("auto", "exact", "profile")
 #: Documents of a task, about: enough to make threads worth while, few enough to share.
 _TASK_SIZE = 1024
 #: A Fourier sum over R levels has about this many points to the power R - 1.
+_MOST_CELLS = 1e9  # about a minute a list and evaluation
 _POINTS_PER_AXIS = 16
 
 _WORDS = {SKIPPED: "skipped", EXACT: "exact", PROFILE: "profile"}
@@ -279,12 +280,19 @@ class WholeListLikelihood:
             counts = lists.counts[lists.level_starts[q] : lists.level_starts[q + 1]]
             if len(counts) < 2 or weight == 0.0:
                 continue
-            codes[q] = PROFILE if form == "profile" else EXACT
-            if form == "auto":
-                n_points = float(_POINTS_PER_AXIS) ** (len(counts) - 1)
-                n_cells = min(n_points, np.prod(counts[1:] + 1.0))
-                if n_cells * counts.sum() > self._max_cells:
-                    codes[q] = PROFILE
+            codes[q] = PROFILE
+            if form == "profile":
+                continue
+            n_points = float(_POINTS_PER_AXIS) ** (len(counts) - 1)
+            n_cells = counts.sum() * min(n_points, np.prod(counts[1:] + 1.0))
+            if form == "exact" and n_cells > _MOST_CELLS:
+                raise SizeLimitError(
+                    f"the exact form takes lists of at most {_MOST_CELLS:.0e} cells; list "
+                    f"{q}, of {counts.sum()} documents in {len(counts)} grades, has "
+                    f"{n_cells:.1e}. Use form='auto', or 'profile'."
+                )
+            if form == "exact" or n_cells <= self._max_cells:
+                codes[q] = EXACT
         return codes
 
 
@@ -292,7 +300,7 @@ def _checked(scores: FloatArray) -> FloatArray:
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if not np.isfinite(scores).all():
         raise PrecisionError(
-            "scores must stay finite during learning; features times coefficients are "
-            "beyond float64. Use scale_features=True, or smaller features."
+            "scores must be finite; features times coefficients are beyond float64. Use "
+            "smaller features, or fit with scale_features=True."
         )
     return scores
