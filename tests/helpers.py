@@ -1,6 +1,7 @@
 """The tables, strategies and oracles that the tests share.
 
-A new engine adds one line to `ENGINES` and inherits every law and every accuracy test.
+A new exact engine adds one line to `ENGINES`, any other one to `APPROXIMATE`, and inherits
+every law and every accuracy test.
 """
 
 from dataclasses import dataclass
@@ -42,6 +43,17 @@ ENGINES = [
     EngineCase(pm.Enumeration(), largest=9),
 ]
 ENGINES_WITH_MARGINALS = [case for case in ENGINES if case.has_marginals]
+
+# Engines that are not exact, with options that make them quick and leave work for them.
+APPROXIMATE = [
+    EngineCase(pm.AutoEngine(exact_size=0, tol=0.05, budget=None)),
+    EngineCase(pm.Sparsified()),
+    EngineCase(pm.Bethe()),
+    EngineCase(pm.Nesting(tol=0.05, tail=2)),
+    EngineCase(pm.SwapChain(n_sweeps=1500)),
+    EngineCase(pm.HuberLaw(n_samples=500)),
+    EngineCase(pm.AdaPart(n_samples=500)),
+]
 
 
 def random_scores(rng, size, spread=1.0, forbidden=0.0):

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 import permatch as pm
 from permatch.inference import all_matchings
 from tests.helpers import ENGINES_WITH_MARGINALS, random_scores, score_matrices
+from tests.inference.goodness import THRESHOLD, p_value
 
 every_engine = pytest.mark.parametrize("case", ENGINES_WITH_MARGINALS, ids=str)
 
@@ -311,3 +312,90 @@ def test_survives_pickling(rng):
     again = pickle.loads(pickle.dumps(d))
     assert again.log_partition == d.log_partition
     np.testing.assert_array_equal(again.sample(4, rng=1), d.sample(4, rng=1))
+
+
+# ---- beyond the exact tables
+
+
+def frequencies(samples):
+    size = samples.shape[1]
+    return np.array([np.bincount(col, minlength=size) for col in samples.T]) / len(samples)
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.5])
+def test_samples_beyond_the_tables_have_the_exact_marginals(spread, rng):
+    d = pm.MatchingDistribution(random_scores(rng, 26, spread, 0.1), "glynn")
+    drawn = d.sample(3000, rng=1)
+    deviation = np.sqrt(d.marginals * (1 - d.marginals) / 3000) + 1 / 3000
+    assert (np.abs(frequencies(drawn) - d.marginals) < 5 * deviation).all()
+    np.testing.assert_array_equal(
+        pm.MatchingDistribution(d.scores, n_jobs=2).sample(3000, rng=1), drawn
+    )
+    assert d.sample(0).shape == (0, 26)
+
+
+@pytest.mark.parametrize("outside", [-np.inf, -100.0])
+def test_graphs_in_blocks_are_sampled_block_by_block(outside, rng):
+    scores = np.full((36, 36), outside)
+    scores[:5, :5], scores[5:9, 5:9] = random_scores(rng, 5, 1.5), random_scores(rng, 4)
+    scores[9:, 9:] = random_scores(rng, 27)  # too large for a table
+    shuffle = rng.permutation(36)
+    d = pm.MatchingDistribution(scores[shuffle])
+    drawn = d.sample(5000, rng=1)[:, np.argsort(shuffle)]
+    assert (np.sort(drawn, axis=1) == np.arange(36)).all()
+    assert p_value(drawn[:, :5], scores[:5, :5]) > THRESHOLD
+    assert p_value(drawn[:, 5:9] - 5, scores[5:9, 5:9]) > THRESHOLD
+
+
+def test_given_edges_hold_in_samples_of_large_graphs(rng):
+    d = pm.MatchingDistribution(random_scores(rng, 30), given={3: 7})
+    drawn = d.sample(50, rng=0)
+    assert (drawn[:, 3] == 7).all()
+    assert (np.sort(drawn, axis=1) == np.arange(30)).all()
+
+
+def test_chains_are_drawn_from_only_where_asked_and_needed(rng):
+    scores = random_scores(rng, 30, 3.0, 0.2)
+    chain = pm.MatchingDistribution(scores, "swap_chain", given={0: 2})
+    if np.isneginf(scores[0, 2]):
+        pytest.fail("choose another edge")
+    drawn = chain.sample(40, rng=3)
+    assert (drawn[:, 0] == 2).all()
+    assert np.isfinite(scores[np.arange(30), drawn]).all()
+    np.testing.assert_array_equal(chain.sample(40, rng=3), drawn)
+    small = pm.MatchingDistribution(scores[:9, :9], "swap_chain")
+    exact = pm.MatchingDistribution(scores[:9, :9])
+    np.testing.assert_array_equal(small.sample(9, rng=1), exact.sample(9, rng=1))
+
+
+def test_approximate_answers_say_so_and_hang_together(rng):
+    engine = pm.AutoEngine(exact_size=0, tol=0.02, budget=None)
+    scores = random_scores(rng, 14, 1.0, 0.2) + 100.0
+    d, exact = pm.MatchingDistribution(scores, engine), pm.MatchingDistribution(scores)
+    assert not d.is_exact
+    assert exact.is_exact
+    assert exact.log_partition_error == 0.0
+    assert not exact.marginal_errors.any()
+    assert abs(d.log_partition - exact.log_partition) < 4 * d.log_partition_error
+    low, high = d.diagnostics.interval
+    assert low <= exact.log_partition <= high
+    own = d.diagnostics.steps[-1].interval
+    assert own[0] < d.log_partition < own[1]
+    assert d.entropy == pytest.approx(exact.entropy, abs=0.2)
+    assert d.kl(exact) == pytest.approx(0.0, abs=0.2)
+    best = d.k_best(2).matchings
+    assert np.diff(d.log_prob(best)) == pytest.approx(np.diff(exact.log_prob(best)))
+    known = {0: int(d.mode()[0])}
+    assert d.condition(known).log_partition == pytest.approx(
+        exact.condition(known).log_partition, abs=0.1
+    )
+    assert (d.marginal_errors[~np.isfinite(scores)] == 0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        d.marginal_errors[0, 0] = 1.0
+
+
+def test_errors_that_nobody_knows(rng):
+    d = pm.MatchingDistribution(random_scores(rng, 6), "bethe")
+    assert d.log_partition_error is None
+    assert d.marginal_errors is None
+    assert d.diagnostics.interval is not None

@@ -63,14 +63,14 @@ BAD_SCORES = {
     ),
     "empty row": ([[-INF, -INF], [1, 0]], errors.InfeasibleGraphError, "Allow more edges"),
     "too large": (
-        np.zeros((31, 31)),
+        np.zeros((1001, 1001)),
         errors.SizeLimitError,
-        r"at most 30, got 31.*about .*seconds",
+        r"at most 1000, got 1001.*about .*seconds.*AutoEngine\(max_size=1001\)",
     ),
     "far too large": (
-        np.zeros((999, 999)),
+        np.zeros((2001, 2001)),
         errors.SizeLimitError,
-        "more than a billion years",
+        r"got 2001.*split it into parts that share no edge\.$",
     ),
 }
 
@@ -135,7 +135,12 @@ def test_every_engine_knows_its_limit_and_its_cost(case):
         pm.AutoEngine().check_size(size)
 
 
-@pytest.mark.parametrize("kind", [pm.AutoEngine, pm.Glynn, pm.SubsetDP, pm.Ryser])
+def test_exact_engines_say_what_too_large_a_graph_would_cost():
+    with pytest.raises(errors.SizeLimitError, match="more than a billion years"):
+        pm.infer(np.zeros((999, 999)), "glynn")
+
+
+@pytest.mark.parametrize("kind", [pm.Glynn, pm.SubsetDP, pm.Ryser])
 def test_no_engine_takes_more_than_its_masks_hold(kind):
     with pytest.raises(errors.InvalidOptionError, match="at most 60, got 65"):
         kind(max_size=65)
@@ -161,7 +166,7 @@ def test_more_memory_than_there_is():
 def test_limits_are_found_before_any_work(monkeypatch):
     monkeypatch.setattr(pm.SmallBatch, "_infer_stack", lambda *_: pytest.fail("worked"))
     with pytest.raises(errors.SizeLimitError):
-        pm.infer([np.zeros((3, 3)), np.zeros((50, 50))])
+        pm.infer([np.zeros((3, 3)), np.zeros((1500, 1500))])
 
 
 def test_a_raised_limit_is_taken(rng):
@@ -171,12 +176,17 @@ def test_a_raised_limit_is_taken(rng):
         pm.Glynn(max_size=9).infer(scores)
 
 
-def test_sampling_says_what_its_table_would_take():
-    d = pm.MatchingDistribution(np.zeros((36, 36)))
+def test_sampling_says_what_its_table_would_take(rng):
+    d = pm.MatchingDistribution(np.zeros((36, 36)), "subset_dp")
     with pytest.raises(errors.SizeLimitError, match=r"1.0 TiB.*SubsetDP\(max_size=36\)"):
         d.sample(1)
     with pytest.raises(errors.SizeLimitError, match="at most 3, got 4"):
         pm.MatchingDistribution(np.zeros((4, 4)), pm.SubsetDP(max_size=3)).sample(1)
+    d = pm.MatchingDistribution(5.0 * rng.normal(size=(90, 90)))
+    with pytest.raises(
+        errors.SizeLimitError, match="at size 90; .* use engine='swap_chain'"
+    ):
+        d.sample(1000)
 
 
 BAD_MATCHINGS = {

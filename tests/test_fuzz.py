@@ -7,9 +7,14 @@ import permatch as pm
 from permatch.errors import PermatchError
 from tests.helpers import ENGINES_WITH_MARGINALS, MARGINAL_TOL
 
+# Quick on large graphs, where it is approximate.
+AUTO = pm.AutoEngine(tol=0.3, budget=0.05, max_size=36)
+
 # Enumeration is what the others are compared with; 9! matchings would take too long.
 FUZZED = [
-    case.engine for case in ENGINES_WITH_MARGINALS if case.engine.name != "enumeration"
+    AUTO if case.engine.name == "auto" else case.engine
+    for case in ENGINES_WITH_MARGINALS
+    if case.engine.name != "enumeration"
 ]
 
 N_INPUTS = 10_000
@@ -154,8 +159,9 @@ def assert_right(scores, result):
         graph = np.asarray(graph, dtype=np.float64)
         assert graph.shape == marginals.shape
         assert np.isfinite(marginals).all()
-        np.testing.assert_allclose(marginals.sum(axis=0), 1, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(marginals.sum(axis=1), 1, rtol=0, atol=1e-9)
+        atol = 1e-9 if result.is_exact else 1e-7
+        np.testing.assert_allclose(marginals.sum(axis=0), 1, rtol=0, atol=atol)
+        np.testing.assert_allclose(marginals.sum(axis=1), 1, rtol=0, atol=atol)
         if len(graph) <= 6:
             expected = pm.Enumeration().infer(graph)
             largest = np.abs(graph[np.isfinite(graph)]).max(initial=0.0)
@@ -196,7 +202,7 @@ def test_random_inputs_of_a_distribution():
     for _ in range(N_INPUTS // 10):
         scores = random_input(rng)
         try:
-            d = pm.MatchingDistribution(scores)
+            d = pm.MatchingDistribution(scores, AUTO)
             values = [d.log_partition, d.entropy, d.log_prob(d.mode()), d.kl(d)]
             drawn = d.sample(2, rng=0)
             best = d.k_best(2)

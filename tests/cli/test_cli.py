@@ -141,6 +141,8 @@ def test_engines_lists_every_engine(call):
 
     output = call("engines").output
     assert all(re.search(rf"^{name} ", output, re.MULTILINE) for name in ENGINES)
+    for words in ("exact up to size 30", "approximate", "O(m 2^m)", "O(m^2) a draw"):
+        assert words in " ".join(output.split())
 
 
 # ---- demo --------------------------------------------------------------------------------
@@ -198,8 +200,10 @@ def test_json_agrees_with_the_library(call, score_file):
     answer = json.loads(result.stdout)
     assert list(answer) == [
         "file", "size", "n_forbidden", "row_labels", "column_labels", "given", "engine",
-        "reason", "is_exact", "log_partition", "entropy", "mode", "bayes_matching",
-        "k_best", "marginals", "seed", "samples",
+        "reason", "is_exact", "certificate", "is_converged", "log_partition_error",
+        "interval", "interval_certificate", "marginal_error", "seconds", "steps",
+        "log_partition", "entropy", "mode", "bayes_matching", "k_best", "marginals",
+        "seed", "samples",
     ]  # fmt: skip
     d = permatch.MatchingDistribution(SCORES)
     assert answer["file"] == path
@@ -321,10 +325,88 @@ def test_size_limit_names_the_options_that_help(call, score_file):
     assert_failed_in_one_line(failed, "must be at most 8, got 9")
 
 
-def test_size_limit_of_samples_is_told_before_inference(call, score_file):
+def test_samples_out_of_reach_are_told_before_inference(call, score_file, monkeypatch):
+    monkeypatch.setattr(permatch.AutoEngine, "_infer_stack", lambda *_: pytest.fail("ran"))
     path = score_file(np.zeros((25, 25)), "scores.npy")
-    failed = call("infer", path, "--samples", 1)
-    assert_failed_in_one_line(failed, "or --engine subset_dp --max-size 25.")
+    failed = call("infer", path, "--engine", "subset_dp", "--samples", 1)
+    assert_failed_in_one_line(failed, "--given ROW:COL or --max-size 25.")
+    scores = 5.0 * np.random.default_rng(0).normal(size=(90, 90))
+    failed = call("infer", score_file(scores, "large.npy"), "--samples", 1000)
+    assert_failed_in_one_line(failed, "engine='swap_chain'")
+
+
+# ---- infer, approximately
+
+
+@pytest.fixture
+def large_file(score_file):
+    return score_file(np.random.default_rng(0).normal(size=(40, 40)), "large.npy")
+
+
+def test_large_graphs_are_answered_with_their_errors(call, large_file):
+    result = call("infer", large_file, "--tol", 0.05, "--k", 1)
+    assert result.exit_code == OK, result.stderr
+    assert result.stderr == ""
+    text = " ".join(result.stdout.split())
+    for words in (
+        "nesting, approximate (auto: beyond the exact engines: sparsified -> bethe ->",
+        "certificate asymptotic: standard errors",
+        "holds for certain",
+        "standard error of a probability at most 0.0",
+        "engines tried",
+        "its marginals are of unknown error",
+    ):
+        assert words in text
+    assert re.search(r"log-partition 128\.\d+ ± 0\.0\d+ ", text)
+
+
+def test_json_of_a_large_graph(call, large_file):
+    result = call("infer", large_file, "--tol", 0.05, "--k", 0, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["is_exact"] is False
+    assert answer["certificate"] == "asymptotic"
+    assert answer["is_converged"] is True
+    low, high = answer["interval"]
+    assert low < answer["log_partition"] < high
+    assert answer["interval_certificate"] == "rigorous"
+    steps = answer["steps"]
+    assert [step["engine"] for step in steps] == ["sparsified", "bethe", "nesting"]
+    assert steps[1]["marginal_error"] is None
+    assert steps[2]["marginal_error"] == answer["marginal_error"] < 0.05
+
+
+def test_a_tolerance_missed_is_told_without_a_warning(call, large_file):
+    result = call("infer", large_file, "--tol", 1e-5, "--budget", 0.1, "--k", 0)
+    assert result.exit_code == OK
+    assert result.stderr == ""
+    assert "the tolerance was not met" in " ".join(result.stdout.split())
+
+
+def test_a_certified_answer(call, score_file):
+    scores = np.random.default_rng(0).normal(size=(40, 40)) + 40.0 * np.eye(40)
+    result = call("infer", score_file(scores, "peaked.npy"), "--samples", 3)
+    assert result.exit_code == OK
+    text = " ".join(result.stdout.split())
+    assert "sparsified, with a certified error" in text
+    assert "rigorous: the error is bounded for certain" in text
+    assert "error of a probability at most" in text
+
+
+def test_options_an_engine_does_not_have(call, large_file):
+    failed = call("infer", large_file, "--engine", "bethe", "--budget", 3)
+    assert_failed_in_one_line(failed, "--budget is for engines that have such an option;")
+    failed = call("infer", large_file, "--tol", 2)
+    assert_failed_in_one_line(failed, "tol of AutoEngine must be a number above 0")
+
+
+def test_the_seed_is_that_of_the_engine_too(call, large_file):
+    answers = [
+        json.loads(
+            call("infer", large_file, "--tol", 0.1, "--seed", seed, "--json").stdout
+        )["log_partition"]
+        for seed in (0, 0, 1)
+    ]
+    assert answers[0] == answers[1] != answers[2]
 
 
 @pytest.mark.parametrize("option", ["--k", "--samples"])
@@ -450,7 +532,7 @@ def test_labels(score_file, content, rows, cols):
         ("s.npy", np.zeros((2, 3, 3)), "got 2 x 3 x 3"),
         ("s.npy", np.array(1.0), "a single number"),
         ("s.npy", np.array([["a", "b"], ["c", "d"]]), "real numbers"),
-        ("s.npy", np.zeros((60, 60)), "got 60"),
+        ("s.npy", np.zeros((1001, 1001)), "got 1001"),
     ],
 )
 def test_bad_files_fail_in_one_line(call, score_file, name, content, message):

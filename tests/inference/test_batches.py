@@ -73,8 +73,6 @@ def test_other_forms_of_input(rng):
 
 
 def test_auto_says_what_it_picked_and_why():
-    picked = {size: pm.AutoEngine().select(size).name for size in (0, 8, 9, 30)}
-    assert picked == {0: "small_batch", 8: "small_batch", 9: "glynn", 30: "glynn"}
     told = pm.infer(np.zeros((9, 9))).diagnostics
     assert told.engine == "glynn"
     assert told.reason == "auto: the fastest exact engine at size 9 is glynn"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,14 +12,28 @@ import pytest
 import permatch as pm
 from tests.helpers import ENGINES
 
+# As little work as possible: without the compiler a draw takes a millisecond.
+FEW_DRAWS = [
+    pm.Sparsified(),
+    pm.Bethe(),
+    pm.Nesting(n_samples=32, tail=2),
+    pm.SwapChain(n_sweeps=16, n_chains=1),
+    pm.HuberLaw(n_samples=5),
+    pm.AdaPart(n_samples=5),
+]
+QUICK = {engine.name: engine for engine in [*(case.engine for case in ENGINES), *FEW_DRAWS]}
+
 CODE = """
-import json, sys
+import json, sys, warnings
 import numpy as np
 import permatch as pm
-scores = np.array(json.load(sys.stdin))
+from permatch import *
+warnings.simplefilter("ignore")
+scores, engines = json.load(sys.stdin)
+scores = np.array(scores)
 answers = {}
-for name in pm.inference.ENGINES:
-    result = pm.infer(scores, name)
+for name, engine in engines.items():
+    result = eval(engine).infer(scores)
     marginals = None if result.marginals is None else result.marginals.tolist()
     answers[name] = (result.log_partition, marginals)
 d = pm.MatchingDistribution(scores)
@@ -29,22 +44,28 @@ print(json.dumps(answers))
 
 
 def test_plain_python_agrees_with_compiled_code(rng):
+    assert set(QUICK) == set(pm.inference.ENGINES)
     scores = rng.normal(size=(4, 4))
+    engines = {name: repr(engine) for name, engine in QUICK.items()}
     done = subprocess.run(
         [sys.executable, "-c", CODE],
-        input=json.dumps(scores.tolist()),
+        input=json.dumps([scores.tolist(), engines]),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
     answers = json.loads(done.stdout)
-    for case in ENGINES:
-        log_partition, marginals = answers[case.engine.name]
-        compiled = case.engine.infer(scores)
-        assert log_partition == pytest.approx(compiled.log_partition, rel=1e-14)
-        if case.has_marginals:
-            np.testing.assert_allclose(marginals, compiled.marginals, rtol=1e-13)
+    for name, engine in QUICK.items():
+        log_partition, marginals = answers[name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so few sweeps do not mix
+            compiled = engine.infer(scores)
+        # Long sums of the approximate ones differ by more than a rounding or two.
+        rtol = 1e-14 if compiled.is_exact else 1e-12
+        assert log_partition == pytest.approx(compiled.log_partition, rel=rtol)
+        if engine.has_marginals:
+            np.testing.assert_allclose(marginals, compiled.marginals, rtol=10 * rtol)
     d = pm.MatchingDistribution(scores)
     assert answers["sample"] == d.sample(3, rng=0).tolist()
     assert answers["k_best"] == d.k_best(4).matchings.tolist()

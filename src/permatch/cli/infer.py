@@ -2,9 +2,10 @@
 
 import json
 import math
+import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -13,6 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from permatch.cli.accuracy import (
+    accuracy_rows,
+    describe_accuracy,
+    log_partition_text,
+    steps_table,
+)
 from permatch.cli.options import check_engine, check_jobs
 from permatch.cli.score_file import ScoreFile, read_scores
 from permatch.cli.terminal import (
@@ -71,7 +78,30 @@ def infer(
     samples: Annotated[
         int, typer.Option("--samples", "-n", min=0, help="Random matchings to draw.")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the samples.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, help="Seed of the samples, and of engines that draw."
+        ),
+    ] = 0,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            "--tol",
+            metavar="X",
+            help="Error the engine is to keep to; for auto, of the edges' probabilities.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="SECONDS",
+            help="Time for graphs too large to be solved exactly.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option(
@@ -97,7 +127,7 @@ def infer(
             "--max-size",
             metavar="N",
             min=0,
-            help="Largest graph the engine accepts; every node more doubles the time.",
+            help="Largest graph the engine accepts.",
             show_default=False,
         ),
     ] = None,
@@ -114,7 +144,8 @@ def infer(
     A matching's probability is proportional to exp(sum of the scores of its
     edges).  The answer: log-partition, entropy, the most probable matchings,
     the probability of every edge, and the matching with the most edges
-    expected to be right (Bayes).
+    expected to be right (Bayes).  Up to 30 rows it is exact; beyond, it is
+    found to within --tol, in --budget seconds, and its errors are told.
 
     [bold]The file[/bold] has one line per row, cells separated by commas,
     semicolons, tabs or spaces.  An empty cell or -inf forbids an edge.  A
@@ -126,6 +157,7 @@ def infer(
 
       permatch infer scores.csv
       permatch infer scores.npy --k 10 --samples 1000 --seed 1
+      permatch infer large.csv --tol 0.005 --budget 60
       permatch infer scores.csv --given ann:x --given 1:0
       permatch infer scores.csv --json | python -m json.tool
       printf '2 0 1\n0 2 1\n1 1 0\n' | permatch infer -
@@ -133,24 +165,38 @@ def infer(
     with one_line_errors(debug):
         source = read_scores(file)
         from permatch.distribution import MatchingDistribution
-        from permatch.inference import SubsetDP, find_engine
+        from permatch.inference import find_engine
 
-        chosen = find_engine(engine)
-        if max_size is not None:
-            chosen = replace(chosen, max_size=max_size)
+        chosen = _with_options(
+            find_engine(engine), max_size=max_size, tol=tol, budget=budget
+        )
+        if any(option.name == "random_state" for option in fields(chosen)):
+            chosen = replace(chosen, **{"random_state": seed})
         edges = _find_given(source, given or [])
         distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
         n_open = distribution.size - len(edges)
         _check_size(chosen, n_open)
-        if samples > 0 and not isinstance(chosen, SubsetDP):
-            # The table that samples are drawn from; not after an hour of inference.
-            _check_size(SubsetDP(), n_open, "--engine subset_dp ")
-        summary = summarise(distribution, source, k, samples, seed)
+        with warnings.catch_warnings():  # what engines warn of, the summary tells
+            warnings.simplefilter("ignore", RuntimeWarning)
+            summary = summarise(distribution, source, k, samples, seed)
         if as_json:
             typer.echo(json.dumps(summary, allow_nan=False))
         else:
             with printing() as console:
                 show(console, summary)
+
+
+def _with_options(engine: "AbstractEngine", **options: float | None) -> "AbstractEngine":
+    """Return an engine with the options given, refusing those it does not have."""
+    known = {option.name for option in fields(engine)}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name in chosen:
+        if name not in known:
+            raise InvalidOptionError(
+                f"--{name} is for engines that have such an option; {engine.name!r} has "
+                f"{', '.join(sorted(known))}. Leave it out, or choose another --engine."
+            )
+    return replace(engine, **chosen)
 
 
 def _find_given(source: ScoreFile, edges: list[str]) -> dict[int, int]:
@@ -166,7 +212,7 @@ def _find_given(source: ScoreFile, edges: list[str]) -> dict[int, int]:
     return found
 
 
-def _check_size(engine: "AbstractEngine", size: int, before: str = "") -> None:
+def _check_size(engine: "AbstractEngine", size: int) -> None:
     """Raise SizeLimitError, naming the options that help, if a graph is too large."""
     try:
         engine.check_size(size)
@@ -174,7 +220,7 @@ def _check_size(engine: "AbstractEngine", size: int, before: str = "") -> None:
         options = "--given ROW:COL"
         with suppress(InvalidOptionError):  # where the limit cannot be raised so far
             replace(engine, max_size=size)
-            options += f" or {before}--max-size {size}"
+            options += f" or --max-size {size}"
         raise SizeLimitError(f"{err} On the command line: {options}.") from err
 
 
@@ -186,6 +232,8 @@ def summarise(
     seed: int,
 ) -> dict[str, Any]:
     """Collect the answers as plain lists and numbers, None where the engine has none."""
+    # Samples first: that there are none should not be learnt after minutes of inference.
+    drawn = distribution.sample(n_samples, rng=seed).tolist() if n_samples > 0 else None
     marginals = entropy = bayes = None
     if distribution.engine.has_marginals:
         marginals = distribution.marginals.tolist()
@@ -201,6 +249,7 @@ def summarise(
         "engine": distribution.diagnostics.engine,
         "reason": distribution.diagnostics.reason,
         "is_exact": distribution.is_exact,
+        **describe_accuracy(distribution),
         "log_partition": distribution.log_partition,
         "entropy": entropy,
         "mode": _describe(distribution, distribution.mode()),
@@ -213,9 +262,9 @@ def summarise(
         summary["k_best"] = [
             _describe(distribution, matching) for matching in best.matchings
         ]
-    if n_samples > 0:
+    if drawn is not None:
         summary["seed"] = seed
-        summary["samples"] = distribution.sample(n_samples, rng=seed).tolist()
+        summary["samples"] = drawn
     return summary
 
 
@@ -234,6 +283,8 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     """Print a summary for people."""
     size, labels = summary["size"], (summary["row_labels"], summary["column_labels"])
     exact = "exact" if summary["is_exact"] else "approximate"
+    if exact == "approximate" and summary["certificate"] == "rigorous":
+        exact = "with a certified error"
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -243,7 +294,9 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     if summary["given"]:
         facts.add_row("given", Text(join_pairs(summary["given"], *labels)))
     facts.add_row("engine", Text(f"{summary['engine']}, {exact} ({summary['reason']})"))
-    facts.add_row("log-partition", f"{summary['log_partition']:.12g}")
+    facts.add_row("log-partition", log_partition_text(summary))
+    for label, text in accuracy_rows(summary):
+        facts.add_row(label, text)
     if summary["entropy"] is not None:
         entropy = summary["entropy"]
         facts.add_row(
@@ -255,6 +308,9 @@ def show(console: Console, summary: dict[str, Any]) -> None:
         right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
         facts.add_row("", f"right on average: {right:.2f} of {plural(size, 'edge')}")
     console.print(facts)
+    if summary["steps"]:
+        console.print("\n[bold]engines tried[/bold]")
+        console.print(steps_table(summary["steps"]))
     if summary["k_best"]:
         found = plural(len(summary["k_best"]), "most probable matching")
         console.print(f"\n[bold]{found}[/bold]")

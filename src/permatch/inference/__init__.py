@@ -1,16 +1,29 @@
 """Scores in, log-partition and edge marginals out: the engines and how to call them."""
 
+from permatch.inference.adapart import AdaPart
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
+from permatch.inference.bethe import Bethe
+from permatch.inference.bounds import log_partition_bounds
+from permatch.inference.chain_draws import draw_chain
 from permatch.inference.enumeration import Enumeration, all_matchings
 from permatch.inference.glynn import Glynn
+from permatch.inference.huber_law import HuberLaw
+from permatch.inference.matching_samples import MatchingSamples
+from permatch.inference.nesting import Nesting
+from permatch.inference.nesting_table import NestingTable
+from permatch.inference.parts import shifted
 from permatch.inference.result import Diagnostics, InferenceResult
 from permatch.inference.ryser import Ryser
 from permatch.inference.scaling import reduce_scores
 from permatch.inference.small_batch import SmallBatch
+from permatch.inference.sparsification import Sparsification, sparsify
+from permatch.inference.sparsified import Sparsified
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
+from permatch.inference.swap_chain import SwapChain
 from permatch.inference.table import (
     ENGINES,
+    EXACT_ENGINES,
     find_engine,
     infer,
     log_partition,
@@ -20,21 +33,35 @@ from permatch.inference.table import (
 
 __all__ = [
     "ENGINES",
+    "EXACT_ENGINES",
     "AbstractEngine",
+    "AdaPart",
     "AutoEngine",
+    "Bethe",
     "Diagnostics",
     "Enumeration",
     "Glynn",
+    "HuberLaw",
     "InferenceResult",
+    "MatchingSamples",
+    "Nesting",
+    "NestingTable",
     "Ryser",
     "SamplingTable",
     "SmallBatch",
+    "Sparsification",
+    "Sparsified",
     "SubsetDP",
+    "SwapChain",
     "all_matchings",
+    "draw_chain",
     "find_engine",
     "infer",
     "log_partition",
+    "log_partition_bounds",
     "marginals",
     "reduce_scores",
     "require_marginals",
+    "shifted",
+    "sparsify",
 ]

@@ -166,6 +166,8 @@ class AbstractEngine(ABC):
             "Fix the edges you know (given={row: col} of MatchingDistribution makes the "
             "graph smaller), or split it into parts that share no edge"
         )
+        if self.name != "auto":
+            advice += ", or use engine='auto', which goes on with samplers"
         if size > self.largest_max_size:
             return f"{advice}."
         name = type(self).__name__

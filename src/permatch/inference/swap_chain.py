@@ -251,7 +251,22 @@ class SwapChain(AbstractEngine):
     def start_chains(
         self, weights: FloatArray, offset: float, key: tuple[int, int]
     ) -> GraphChains:
-        """Place the chains of one graph, given its balanced weights, at their starts."""
+        """Place the chains of one graph at their starts.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (m, m)
+            Balanced weights.
+        offset : float
+            Log of what balancing has divided them by.
+        key : pair of int
+            Names the random streams.
+
+        Returns
+        -------
+        GraphChains
+            Ready to be run.
+        """
         return GraphChains.start(
             weights,
             offset,

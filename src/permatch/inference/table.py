@@ -4,27 +4,31 @@ from typing import Any
 
 from permatch._types import Scores
 from permatch.errors import InvalidOptionError, MarginalsUnavailableError
+from permatch.inference.adapart import AdaPart
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
+from permatch.inference.bethe import Bethe
 from permatch.inference.enumeration import Enumeration
 from permatch.inference.glynn import Glynn
+from permatch.inference.huber_law import HuberLaw
+from permatch.inference.nesting import Nesting
 from permatch.inference.result import InferenceResult
 from permatch.inference.ryser import Ryser
 from permatch.inference.small_batch import SmallBatch
+from permatch.inference.sparsified import Sparsified
 from permatch.inference.subset_dp import SubsetDP
+from permatch.inference.swap_chain import SwapChain
 
-#: Every engine, by the name `engine=` takes.  A new engine is one line here.
+_EXACT = (SmallBatch, Glynn, SubsetDP, Ryser, Enumeration)
+_APPROXIMATE = (Sparsified, Bethe, Nesting, SwapChain, HuberLaw, AdaPart)
+
+#: Every engine, by the name `engine=` takes.  A new engine is one word above.
 ENGINES: dict[str, type[AbstractEngine]] = {
-    engine.name: engine
-    for engine in (
-        AutoEngine,
-        SmallBatch,
-        Glynn,
-        SubsetDP,
-        Ryser,
-        Enumeration,
-    )
+    engine.name: engine for engine in (AutoEngine, *_EXACT, *_APPROXIMATE)
 }
+
+#: The names of the engines that are exact whatever the graph.
+EXACT_ENGINES = tuple(engine.name for engine in _EXACT)
 
 
 def find_engine(engine: str | AbstractEngine) -> AbstractEngine:

@@ -1,0 +1,122 @@
+"""Exact independent samples of one graph: tables while they fit, coins after."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import enough_memory
+from permatch.errors import SizeLimitError
+from permatch.inference.estimates import empty_sums, log_mean
+from permatch.inference.nesting_table import NestingTable
+from permatch.inference.sparsification import plan_blocks
+from permatch.inference.subset_dp import SamplingTable, SubsetDP
+from permatch.kernels.nesting_sums import add_chunk
+from permatch.kernels.random import seed_state
+
+#: Matchings across blocks that are left out have at most this probability, all together.
+NEGLIGIBLE = 1e-12
+# Draws that tell which share of draws will be kept.
+_PILOT = 2048
+# Most multiplications for all draws of a block: a minute or two.
+_MOST_STEPS = 1e11
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingSamples:
+    """Where the samples of one graph come from: a table per block.
+
+    Attributes
+    ----------
+    blocks : sequence of pairs of int arrays
+        Rows and columns of each block.
+    tables : sequence of SamplingTable or NestingTable
+        What each block is drawn from.
+    """
+
+    blocks: Sequence[tuple[IntArray, IntArray]]
+    tables: Sequence[SamplingTable | NestingTable]
+
+    @classmethod
+    def build(cls, scores: FloatArray) -> "MatchingSamples":
+        """Build the tables for one checked, feasible score matrix.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (m, m)
+            Log-weight of each edge; ``-inf`` forbids an edge.
+
+        Returns
+        -------
+        MatchingSamples
+            Ready to sample from.
+        """
+        size, largest = len(scores), SubsetDP().max_size
+        blocks: Sequence[tuple[IntArray, IntArray]] = [(np.arange(size), np.arange(size))]
+        if size > largest:
+            found = plan_blocks(scores, NEGLIGIBLE, largest, is_any_size=True)
+            if found is not None and found.is_certified and len(found.blocks) > 1:
+                blocks = found.blocks
+        return cls(
+            blocks,
+            [
+                (SamplingTable if len(rows) <= largest else NestingTable).build(
+                    np.ascontiguousarray(scores[np.ix_(rows, cols)])
+                )
+                for rows, cols in blocks
+            ],
+        )
+
+    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
+        """Draw `n` independent matchings, (n, m); the same for every `n_jobs`.
+
+        Parameters
+        ----------
+        n : int
+            Number of matchings.
+        rng : numpy.random.Generator
+            Source of all randomness.
+        n_jobs : int
+            Threads.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            One matching per row.
+
+        Raises
+        ------
+        SizeLimitError
+            If it would take too many draws, by a first round of them.
+        """
+        for table in self.tables:
+            if isinstance(table, NestingTable):
+                _check_share(table, n)
+        size = sum(len(rows) for rows, _ in self.blocks)
+        if len(self.blocks) == 1:
+            return self.tables[0].sample(n, rng, n_jobs)
+        with enough_memory(f"an array of {n} samples", 8.0 * n * size):
+            matchings = np.empty((n, size), dtype=np.intp)
+        for (rows, cols), table in zip(self.blocks, self.tables, strict=True):
+            matchings[:, rows] = cols[table.sample(n, rng, n_jobs)]
+        return matchings
+
+
+def _check_share(table: NestingTable, n: int) -> None:
+    """Raise SizeLimitError if too few draws would be kept."""
+    size = len(table.plan.order)
+    sums = empty_sums(size)
+    add_chunk(table.plan.tables, seed_state(0), _PILOT, sums)
+    log_share = min(log_mean(sums), 0.0)
+    most = _MOST_STEPS / size**2
+    if n == 0 or log_share >= math.log(n / most):
+        return
+    raise SizeLimitError(
+        f"exact samples are made by draws of which some are kept, {most:.2g} draws at most "
+        f"at size {size}; with these scores about one in exp({-log_share:.0f}) is, and {n} "
+        "samples were asked for. Ask for fewer, fix edges you know (given={row: col} makes "
+        "the graph smaller), or use engine='swap_chain', whose samples are approximate and "
+        "depend on each other."
+    )
