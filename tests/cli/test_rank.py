@@ -777,7 +777,7 @@ def test_wrong_usage_exits_with_2_and_writes_nothing(
         ("x qid:1 1:2\n", "line 1"),
         ("1 qid:1 1:2\n0 qid:2 1:1\n0 qid:1 1:1\n", "line 3"),
         ("1 qid:1 1:nan\n", "line 1"),
-        ("1 qid:1 1:1\n1 qid:1 1:2\n", "documents of different grades is needed"),
+        ("1 qid:1 1:1\n1 qid:1 1:2\n", "documents of different grades"),
     ],
     ids=["empty", "no query", "no grade", "query comes back", "nan", "one grade"],
 )

@@ -38,6 +38,7 @@ from permatch.cli.match_report import (
     show_evaluation,
     show_fit,
 )
+from permatch.cli.match_show import show
 from permatch.cli.match_steps import (
     check_target,
     decode_matchings,
@@ -79,6 +80,7 @@ def main() -> None:
       permatch match fit train.csv --model model.json --cv
       permatch match evaluate model.json test.csv
       permatch match predict model.json new.csv --out matches.csv
+      permatch match show model.json test.csv --graph monday
     """
 
 
@@ -332,3 +334,6 @@ def evaluate(
         else:
             with printing() as console:
                 show_evaluation(console, summary)
+
+
+match.command(cls=Command)(show)

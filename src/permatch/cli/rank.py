@@ -42,6 +42,7 @@ from permatch.cli.rank_options import (
     model_options,
     parse_cutoffs,
 )
+from permatch.cli.rank_show import show
 from permatch.cli.rank_steps import (
     fit_ranker,
     load_ranker,
@@ -79,6 +80,7 @@ def main() -> None:
       permatch rank fit train.txt --model model.json --cv
       permatch rank evaluate model.json test.txt
       permatch rank predict model.json new.txt --out scores.txt
+      permatch rank show model.json test.txt --query 76
       permatch rank cv OHSUMED
       permatch rank export model.json --to solr --out model-solr.json
     """
@@ -126,14 +128,15 @@ def fit(
     ] = False,
     alphas: Alphas = None,
     folds: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--folds",
             min=2,
-            help="Folds of --cv.",
+            help="Folds of --cv; 5 unless told.",
             rich_help_panel="How strong the penalty is",
+            show_default=False,
         ),
-    ] = 5,
+    ] = None,
     seed: Seed = 0,
     jobs: Jobs = 1,
     n_features: Annotated[
@@ -188,7 +191,9 @@ def fit(
         seed,
         jobs,
     )
-    options |= {"cv": folds} if is_search else {}
+    if folds is not None and (validation is not None or not is_search):
+        raise typer.BadParameter("--folds goes with --cv, and without --validation.")
+    options |= {"cv": folds or 5} if is_search else {}
     options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     options |= {"alpha": alpha} if alpha is not None else {}
     places = parse_cutoffs(cutoffs)
@@ -243,7 +248,7 @@ def predict(
     """Score the documents of a file; within a query, more is better.
 
     The file may be far larger than memory: it is read and written in blocks of
-    whole queries.  Grades are not looked at.  --format says what is written:
+    whole queries.  Grades have no influence.  --format says what is written:
 
       scores  one number per line, in the order of the file
       trec    run file for trec_eval, best first: query Q0 document rank score run
@@ -276,3 +281,4 @@ def predict(
 rank.command(cls=Command)(evaluate)
 rank.command("cv", cls=Command)(cross_validation)
 rank.command(cls=Command)(export)
+rank.command(cls=Command)(show)

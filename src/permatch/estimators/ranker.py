@@ -55,7 +55,7 @@ class BaseRanker(BaseEstimator):
     scale_: FloatArray
     n_features_in_: int
     feature_names_: list[str] | None
-    columns_: list[str] | None
+    columns_: list[str] | None = None  # of the DataFrame it was fitted on
     n_iter_: int
     is_converged_: bool
     history_: list[dict[str, float]]

@@ -82,8 +82,15 @@ class Page:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str, ids: bool = False
 ) -> str:
-    """Return a table; with `ids` every cell gets the id ``row-column`` from its labels."""
-    lines = [f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>']
+    """Return a table; with `ids` every cell gets the id ``row-column`` from its labels.
+
+    The keyboard can reach it, to scroll one that is wider than the page.
+    """
+    label = escape(caption)
+    lines = [
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+        f"<table><caption>{label}</caption><thead><tr>"
+    ]
     lines += [f'<th scope="col">{escape(str(cell))}</th>' for cell in header]
     lines.append("</tr></thead><tbody>")
     for row in rows:

@@ -1,0 +1,131 @@
+"""``permatch match show``: a page about the matchings of one graph."""
+
+import warnings
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from permatch.cli.match_options import (
+    Debug,
+    Edges,
+    Features,
+    GraphColumn,
+    Jobs,
+    LabelColumn,
+    LeftColumn,
+    Missing,
+    MissingEdges,
+    Model,
+    ModelEngine,
+    RightColumn,
+    column_options,
+)
+from permatch.cli.match_steps import (
+    check_target,
+    load_for,
+    nothing_written_if_interrupted,
+)
+from permatch.cli.terminal import one_line_errors
+
+_FEW = 5
+
+
+def show(
+    model_file: Model,
+    edges: Edges,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph",
+            "-g",
+            metavar="ID",
+            help="The graph; may be left out if the table has only one.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
+    ] = Path("match.html"),
+    k: Annotated[
+        int,
+        typer.Option("--k", "-k", min=1, max=1000, help="Most probable matchings to list."),
+    ] = 10,
+    engine: ModelEngine = None,
+    jobs: Jobs = 1,
+    graph_column: GraphColumn = "graph",
+    left_column: LeftColumn = "left",
+    right_column: RightColumn = "right",
+    label_column: LabelColumn = "label",
+    features: Features = None,
+    missing: MissingEdges = Missing.ERROR,
+    debug: Debug = False,
+) -> None:
+    """Write a page that shows all about the matchings of one graph.
+
+    Open it in a browser; it needs no network.  It draws the two sides and the
+    edges above a probability you choose, sets the likeliest matching beside
+    the one with the fewest errors expected where they differ, shows all
+    probabilities as a heat map and lists the k best matchings.  Point at an
+    edge, or go there by keyboard, to see its features and what each adds to
+    the score.  If the table has labels, they are marked.
+
+    [bold]Examples[/bold]
+
+      permatch match show model.json test.csv --graph monday
+      permatch match show model.json test.csv -g monday --out monday.html -k 25
+    """
+    columns = column_options(
+        graph_column, left_column, right_column, label_column, features, missing
+    ) | {"labels": "optional"}
+    with one_line_errors(debug), nothing_written_if_interrupted():
+        check_target(out, "--out", edges, str(model_file))
+        model, table = load_for(model_file, edges, columns, engine, jobs)
+        place = find_id(graph, [str(name) for name in table.graph_ids], edges)
+        from permatch.pages.explorer_data import MatchView
+        from permatch.pages.match_explorer import match_page
+
+        view = MatchView(
+            name=str(table.graph_ids[place]),
+            left=[str(node) for node in table.left_ids[place]],
+            right=[str(node) for node in table.right_ids[place]],
+            features=table.feature_names,
+            coef=model.coef_,
+            graph=table.graphs[place],
+            distribution=model.distribution(table.graphs[place]),
+            truth=None if table.matchings is None else table.matchings[place],
+            n_best=k,
+            model=type(model).__name__,
+        )
+        with warnings.catch_warnings():  # the page says itself how good they are
+            warnings.simplefilter("ignore", RuntimeWarning)
+            page = match_page(view)
+        page.write(out)
+        kind = "exact" if view.distribution.is_exact else "approximate"
+        typer.echo(
+            f"wrote {out}: graph {view.name}, {view.graph.size} nodes a side, {kind} "
+            "probabilities. Open it in a browser."
+        )
+
+
+def find_id(wanted: str | None, names: list[str], source: str) -> int:
+    """Return the place of the graph called `wanted`, or of the only one."""
+    if wanted is None and len(names) == 1:
+        return 0
+    if wanted not in names:
+        refuse_id("--graph", wanted, names, f"{source} has no graph")
+    return names.index(str(wanted))
+
+
+def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> NoReturn:
+    """Leave as after wrong usage, in one line that names some ids there are."""
+    close = get_close_matches(wanted, names, _FEW, 0.7) if wanted is not None else []
+    words = f"{option} ID is needed" if wanted is None else f"{lack} {wanted!r}"
+    if close:
+        words += f"; did you mean {', '.join(close)}?"
+    else:
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        words += f"; there are {', '.join(names[:_FEW])}{more}."
+    typer.echo(f"error: {' '.join(words.split())}", err=True)
+    raise typer.Exit(2)

@@ -1,0 +1,166 @@
+"""Pages that answer to the pointer and the keyboard: their scripts and data are inside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from permatch.pages.explorer_data import to_script_json
+from permatch.pages.html import Page
+
+# Nothing is ever fetched, whatever stands in the data.
+_POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">"
+)
+
+
+@dataclass
+class ExplorerPage(Page):
+    """A page with a script, its data, and room for details beside the charts.
+
+    Parameters
+    ----------
+    title : str
+        Heading and title of the page.
+    lead : str
+        One sentence under the heading.
+    script : str
+        Name of the script among the files of this package.
+    data : dict
+        What the script reads, to be written as JSON.
+    """
+
+    script: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def render(self) -> str:
+        """Return the whole page."""
+        before, charset, rest = super().render().partition('<meta charset="utf-8">')
+        head, end_of_style, rest = rest.partition("</style>")
+        body, end_of_main, after = rest.rpartition("</main>")
+        data = to_script_json(self.data)
+        return "".join(
+            [before, charset, _POLICY, head, _resource("explorer.css"), end_of_style]
+            + [body, end_of_main]
+            + [f'<script type="application/json" id="data">{data}</script>\n']
+            + ['<script>\n"use strict";\n(() => {\n', _resource("explorer.js")]
+            + [_resource(self.script), "})();\n</script>", after]
+        )
+
+    def open_charts(self) -> None:
+        """Begin the column of charts."""
+        self.add_html('<div class="explorer"><div class="charts">')
+
+    def close_charts(self, title: str, hint: str) -> None:
+        """End the column of charts; beside it stand the details of what is pointed at."""
+        self.add_html(
+            '</div><section class="details" aria-labelledby="details-title" tabindex="0">'
+            f'<h2 id="details-title">{escape(title)}</h2>'
+            f'<p id="status" role="status">{escape(hint)}</p>'
+            '<div id="details"></div>'
+            "<noscript><p>Without JavaScript the tables stay as they are.</p></noscript>"
+            "</section></div>"
+        )
+
+    def add_canvas(self, name: str, alternative: str, legend: str, caption: str) -> None:
+        """Add a picture that the script draws, with what it says in words.
+
+        The words stand in the label and, once more, between the tags.
+        """
+        label = escape(alternative)
+        self.add_html(
+            f'<figure>{legend}<div class="stack"><canvas id="{name}" role="img" '
+            f'aria-label="{label}">{label}</canvas>'
+            f'<canvas id="{name}-mark" class="mark" aria-hidden="true"></canvas></div>'
+            f"<figcaption>{escape(caption)}</figcaption></figure>"
+        )
+
+
+def button_table(
+    name: str,
+    header: Sequence[str],
+    rows: Sequence[tuple[Mapping[str, Any], Sequence[Any]]],
+    caption: str,
+    *,
+    words: Sequence[int] = (),
+) -> str:
+    """Return a table whose rows begin with a button; arrow keys go from one to the next.
+
+    A row is what the button stands for (its data attributes) and its cells; columns named
+    in `words` hold words rather than numbers.  A pair of names is the name of an edge.
+    """
+    kinds = [' class="words"' if k in words else "" for k in range(len(header))]
+    heads = "".join(
+        f'<th scope="col"{kind}>{escape(cell)}</th>'
+        for kind, cell in zip(kinds, header, strict=True)
+    )
+    lines = [
+        f'<div class="scroll"><table class="rows" id="{name}">'
+        f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>"
+    ]
+    for k, (means, (first, *others)) in enumerate(rows):
+        marks = "".join(f' data-{key}="{escape(str(v))}"' for key, v in means.items())
+        stop = "" if k == 0 else ' tabindex="-1"'  # one stop of the Tab key per table
+        lines.append(
+            f'<tr><th scope="row"><button type="button"{marks}{stop}>{_clipped(first)}'
+            "</button></th>"
+        )
+        lines += [
+            f"<td{kind}>{_clipped(cell) if kind else bidi(cell)}</td>"
+            for kind, cell in zip(kinds[1:], others, strict=True)
+        ]
+        lines.append("</tr>")
+    lines.append("</tbody></table></div>")
+    return "".join(lines)
+
+
+def bidi(text: Any) -> str:
+    """Return names that do not turn their surroundings round, in whatever script."""
+    if isinstance(text, list):
+        return ", ".join(map(bidi, text))
+    if isinstance(text, tuple):
+        return " – ".join(map(bidi, text))
+    return f"<bdi>{escape(str(text))}</bdi>"
+
+
+def _clipped(text: Any) -> str:
+    """Return names of which a table shows some lines, however long they are."""
+    return f'<span class="clip">{bidi(text)}</span>'
+
+
+def legend(entries: Sequence[tuple[str, str]]) -> str:
+    """Return a legend of (class of the sample, words) entries."""
+    items = "".join(
+        f'<li><span class="sample {kind}" aria-hidden="true"></span>{escape(words)}</li>'
+        for kind, words in entries
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def slider(name: str, words: str, lowest: int, highest: int, value: int, shown: str) -> str:
+    """Return a slider with its label and the words that say what it does now."""
+    return (
+        f'<p class="control"><label for="{name}">{escape(words)}</label> '
+        f'<input type="range" id="{name}" min="{lowest}" max="{highest}" step="1" '
+        f'value="{value}" autocomplete="off" aria-describedby="{name}-now"> '
+        f'<output id="{name}-now" for="{name}">{escape(shown)}</output></p>'
+    )
+
+
+def chooser(name: str, words: str, options: Sequence[str]) -> str:
+    """Return a menu with its label; its values are numbers from 0."""
+    items = "".join(
+        f'<option value="{k}">{escape(text)}</option>' for k, text in enumerate(options)
+    )
+    return (
+        f'<span class="control"><label for="{name}">{escape(words)}</label> '
+        f'<select id="{name}" autocomplete="off">{items}</select></span>'
+    )
+
+
+@cache
+def _resource(name: str) -> str:
+    return files("permatch.pages").joinpath(name).read_text(encoding="utf-8")

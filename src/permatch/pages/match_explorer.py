@@ -1,0 +1,291 @@
+"""The page of `permatch match show`: all about the matchings of one graph."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch.errors import SizeLimitError
+from permatch.inference import Diagnostics
+from permatch.pages.explorer_data import (
+    MAX_NODES,
+    MatchView,
+    match_data,
+    percent,
+    percent_of_log,
+)
+from permatch.pages.explorer_page import (
+    ExplorerPage,
+    button_table,
+    chooser,
+    legend,
+    slider,
+)
+from permatch.pages.html import table
+
+# The slider's scale is quadratic: 22 of 100 is a threshold of 4.84 %.
+_FIRST_STOP = 22
+_LISTED = 200
+_LARGEST_TABLE = 25
+
+
+def match_page(view: MatchView) -> ExplorerPage:
+    """Return the page about one graph.
+
+    Parameters
+    ----------
+    view : MatchView
+        The graph, its names, and the model's distribution over its matchings.
+
+    Returns
+    -------
+    ExplorerPage
+        Ready to be written.
+    """
+    size, law = view.graph.size, view.distribution
+    if size > MAX_NODES:
+        raise SizeLimitError(
+            f"a page shows graphs of at most {MAX_NODES} nodes a side; this one has "
+            f"{size}. Write its probabilities with permatch match predict --marginals."
+        )
+    n_edges = int(np.isfinite(law.scores).sum())
+    page = ExplorerPage(
+        f"Matchings of graph {view.name}",
+        f"{size} nodes a side, {n_edges} edges, {len(view.features)} features; "
+        f"probabilities by a {view.model} model.",
+        script="match_explorer.js",
+        data=match_data(view),
+    )
+    kind = "note" if law.is_exact else "note approximate"
+    page.add_html(f'<p class="{kind}" id="how">{escape(_how_found(view))}</p>')
+    page.add_html(_summary(view))
+    page.open_charts()
+    _add_edges(page, view)
+    _add_difference(page, view)
+    _add_marginals(page, view)
+    _add_best(page, view)
+    page.close_charts(
+        "Details",
+        "Point at a line, a cell or a row, or go there with the Tab and arrow keys: here "
+        "stand the features of the edge and what each adds to its score.",
+    )
+    return page
+
+
+def _how_found(view: MatchView) -> str:
+    law = view.distribution
+    found: Diagnostics = law.diagnostics
+    reason = f" ({found.reason})" if found.reason else ""
+    if law.is_exact:
+        return f"All probabilities are exact, by the engine {found.engine}{reason}."
+    error = (
+        "their error is not known"
+        if found.marginal_error is None
+        else f"the largest standard error is {percent(found.marginal_error)}"
+    )
+    doubt = "" if found.is_converged else " The engine did not reach its own tolerance."
+    return (
+        f"Probabilities are approximate: estimates by the engine {found.engine}{reason}; "
+        f"{error}.{doubt} The likeliest matching and the order of the best are exact."
+    )
+
+
+def _summary(view: MatchView) -> str:
+    law, truth = view.distribution, view.truth
+    rows = []
+    for name, matching in view.named:
+        row: list[Any] = [name, percent_of_log(law.log_prob(matching))]
+        row.append(f"{_chances(law.marginals, matching).sum():.2f} of {len(matching)}")
+        if truth is not None:
+            row.append(f"{int((matching == truth).sum())} of {len(matching)}")
+        rows.append(row)
+    header = ["matching", "probability", "edges expected to be right"]
+    header += ["edges as labelled"] if truth is not None else []
+    caption = (
+        "Likeliest: the most probable matching as a whole. Bayes: the one with the most "
+        "edges expected to be right."
+    )
+    return table(header, rows, caption, ids=True)
+
+
+def _add_edges(page: ExplorerPage, view: MatchView) -> None:
+    marginals = view.distribution.marginals
+    threshold = (_FIRST_STOP / 100.0) ** 2
+    flat = marginals.ravel()
+    drawn = np.argsort(-flat, kind="stable")[: int((flat >= threshold).sum())]
+    page.add_heading("Edges by probability")
+    page.add_html(
+        slider(
+            "threshold",
+            "Draw edges of at least",
+            0,
+            100,
+            _FIRST_STOP,
+            f"{percent(threshold)}: {_count(len(drawn), 'edge')}",
+        )
+    )
+    page.add_canvas(
+        "edges",
+        f"The {view.graph.size} left and {view.graph.size} right nodes with lines between "
+        "them, the stronger the more probable; the table below lists them.",
+        legend(
+            [
+                ("both", "in the likeliest and the Bayes matching"),
+                ("mode", "likeliest only"),
+                ("bayes", "Bayes only"),
+                ("other", "neither"),
+                ("chosen", "chosen"),
+            ]
+        ),
+        "The thicker and darker a line, the more probable the edge.",
+    )
+    names = _edge_names(view)
+    page.add_html(
+        '<div class="tall">'
+        + button_table(
+            "edge-table",
+            ["edge", "probability", "score", "matching"],
+            [
+                (
+                    {"edge": edge},
+                    [
+                        names(edge),
+                        percent(float(flat[edge])),
+                        f"{view.distribution.scores.flat[edge]:.4g}",
+                        _kinds(view, edge),
+                    ],
+                )
+                for edge in drawn[:_LISTED].tolist()
+            ],
+            f"The {_count(len(drawn), 'edge')} drawn, likeliest first.",
+            words=[3],
+        )
+        + "</div>"
+    )
+
+
+def _add_difference(page: ExplorerPage, view: MatchView) -> None:
+    law, size = view.distribution, view.graph.size
+    mode, bayes = view.mode, view.bayes
+    differing = np.flatnonzero(mode != bayes).tolist()
+    page.add_heading("Likeliest and Bayes matching")
+    if not differing:
+        page.add_text("They are the same matching here.")
+        return
+    page.add_text(
+        f"They differ in {len(differing)} of {size} nodes. The likeliest matching is the "
+        "best bet on all edges at once, the Bayes matching on as many as possible."
+    )
+    parts = []
+    for name, words in (("mode", "likeliest"), ("bayes", "Bayes")):
+        parts.append(
+            f'<figure><div class="stack"><canvas id="{name}" role="img" aria-label='
+            f'"Edges of the {words} matching where the two differ; see the table below.">'
+            f"</canvas></div><figcaption>{words.capitalize()} matching, where they differ."
+            "</figcaption></figure>"
+        )
+    page.add_html(f'<div class="pair">{"".join(parts)}</div>')
+    header = ["left", "likeliest", "probability", "Bayes", "probability"]
+    header += ["labelled"] if view.truth is not None else []
+    rows = []
+    for i in differing:
+        cells = [view.left[i]]
+        for matching in (mode, bayes):
+            cells += [view.right[matching[i]], percent(law.marginals[i, matching[i]])]
+        cells += [view.right[view.truth[i]]] if view.truth is not None else []
+        rows.append(({"edge": i * size + bayes[i]}, cells))
+    page.add_html(
+        button_table(
+            "difference-table",
+            header,
+            rows,
+            "Where the two matchings differ.",
+            words=[1, 3, 5],
+        )
+    )
+
+
+def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
+    law, size = view.distribution, view.graph.size
+    page.add_heading("Marginals")
+    entries = [
+        ("ramp", f"0 % to {percent(law.marginals.max())}"),
+        ("ring", "likeliest matching"),
+        ("dot", "Bayes matching"),
+    ]
+    entries += [("cross", "labelled")] if view.truth is not None else []
+    if not np.isfinite(law.scores).all():
+        entries.append(("void", "not allowed"))
+    page.add_html(
+        chooser("left", "Left node", view.left) + chooser("right", "Right node", view.right)
+    )
+    page.add_canvas(
+        "heat",
+        f"Probability of each of the {size} by {size} edges as a shade. Choose two nodes "
+        "in the menus above to read one.",
+        legend(entries),
+        "Left nodes are rows, right nodes columns; rows and columns sum to 100 %.",
+    )
+    if size <= _LARGEST_TABLE:
+        rows = [
+            [name, *map(percent, chances)]
+            for name, chances in zip(view.left, law.marginals.tolist(), strict=True)
+        ]
+        page.add_html(
+            "<details><summary>The same as a table</summary>"
+            + table(["", *view.right], rows, "Probability of every edge.")
+            + "</details>"
+        )
+
+
+def _add_best(page: ExplorerPage, view: MatchView) -> None:
+    law, best = view.distribution, view.best
+    logs = law.log_prob(best.matchings)
+    chances = np.cumsum(np.exp(logs))
+    rows = []
+    for k, matching in enumerate(best.matchings):
+        changed = np.flatnonzero(matching != best.matchings[0]).tolist()
+        edges: list[Any] = [(view.left[i], view.right[matching[i]]) for i in changed[:6]]
+        edges += [f"and {len(changed) - 6} more"] if len(changed) > 6 else []
+        cells = [
+            k + 1,
+            percent_of_log(logs[k]),
+            percent(float(np.exp(best.scores[k] - best.scores[0]))),
+            percent(min(1.0, chances[k])),
+            f"{best.scores[k]:.4g}",
+            edges or "the likeliest",
+        ]
+        rows.append(({"matching": k}, cells))
+    n_best = len(rows)
+    header = ["rank", "probability", "beside the likeliest", "together", "score"]
+    header.append("other edges than the likeliest")
+    page.add_heading("The best matching" if n_best == 1 else f"The {n_best} best matchings")
+    page.add_html(
+        button_table(
+            "best-table",
+            header,
+            rows,
+            "Choose one to see it in the pictures."
+            + ("" if law.is_exact else " Probabilities are approximate, the order is not."),
+            words=[5],
+        )
+    )
+
+
+def _edge_names(view: MatchView) -> Any:
+    size = view.graph.size
+    return lambda edge: (view.left[edge // size], view.right[edge % size])
+
+
+def _kinds(view: MatchView, edge: int) -> str:
+    row, col = divmod(edge, view.graph.size)
+    return ", ".join(name for name, matching in view.named if matching[row] == col)
+
+
+def _chances(marginals: FloatArray, matching: IntArray) -> FloatArray:
+    return marginals[np.arange(len(matching)), matching]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,179 @@
+"""The page of `permatch rank show`: how one list is ranked, and why."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.pages.explorer_data import MAX_DOCUMENTS, RankView, percent, rank_data
+from permatch.pages.explorer_page import ExplorerPage, button_table, legend, slider
+from permatch.ranking_distribution import RankingDistribution
+
+_FIRST_TOP = 10
+#: Of a document's ranks, the share between the ends of the range shown.
+_RANGE = 0.8
+
+
+def rank_page(view: RankView) -> ExplorerPage:
+    """Return the page about one query.
+
+    Parameters
+    ----------
+    view : RankView
+        The documents of the query and what the model makes of them.
+
+    Returns
+    -------
+    ExplorerPage
+        Ready to be written.
+    """
+    n_documents, law = len(view.documents), view.distribution
+    n_shown = min(n_documents, MAX_DOCUMENTS)
+    cut = f"; the best {n_shown:,} are shown" if n_shown < n_documents else ""
+    noun = "document" if n_documents == 1 else "documents"
+    page = ExplorerPage(
+        f"Ranking of query {view.name}",
+        f"{n_documents:,} {noun}, {len(view.features)} features; ranked by a {view.model} "
+        f"model{cut}.",
+        script="rank_explorer.js",
+        data=rank_data(view),
+    )
+    kind = "note" if law is None or law.is_exact else "note approximate"
+    page.add_html(f'<p class="{kind}" id="how">{escape(_how_found(view))}</p>')
+    page.open_charts()
+    page.add_heading("Scores")
+    page.add_canvas(
+        "scores",
+        f"The scores of the {n_shown} documents, best first, as bars from the mean of the "
+        "list; the table of documents has the numbers.",
+        legend([("up", "above the mean"), ("down", "below it"), ("chosen", "chosen")]),
+        "Bars begin at the mean score of the list. Point at one to see which features "
+        "moved the document.",
+    )
+    if law is not None:
+        _add_ranks(page, view, law)
+    _add_documents(page, view)
+    page.close_charts(
+        "Details",
+        "Point at a bar, a cell or a row, or go there with the Tab and arrow keys: here "
+        "stand the features that moved the document up or down.",
+    )
+    return page
+
+
+def _how_found(view: RankView) -> str:
+    law = view.distribution
+    if law is None:
+        return (
+            f"{view.model} models give scores and no probabilities: fit a RankMatch model "
+            "to see how probable every rank is."
+        )
+    if law.is_exact:
+        return "The probabilities of all ranks are exact."
+    worst = percent(float(law.standard_errors.max()))
+    return (
+        "The probabilities of ranks are approximate, estimated from sampled rankings; the "
+        f"largest standard error is {worst}."
+    )
+
+
+def _add_ranks(page: ExplorerPage, view: RankView, law: RankingDistribution) -> None:
+    n_documents = len(view.documents)
+    shown = law.level_marginals[view.order[:MAX_DOCUMENTS]] / law.level_sizes
+    page.add_heading("Probability of each rank")
+    page.add_text(
+        f"The model knows {len(law.level_sizes)} levels of positions, "
+        f"{_levels(law.level_sizes.tolist())}. Inside a level every order is equally "
+        "probable, hence the equal shades."
+    )
+    top = min(_FIRST_TOP, n_documents)
+    words = f"{top} ranks" if top > 1 else "1 rank"
+    page.add_html(slider("top", "Look at the first", 1, n_documents, top, words))
+    page.add_canvas(
+        "ranks",
+        "Probability of each document (row) at each rank (column) as a shade; the table of "
+        "documents has the expected rank and the probability of the first ranks.",
+        legend(
+            [
+                ("ramp", f"0 % to {percent(float(shown.max()))}"),
+                ("mode", "end of the first ranks looked at"),
+                ("chosen", "chosen"),
+            ]
+        ),
+        "Documents are rows, best score first; ranks are columns.",
+    )
+
+
+def _add_documents(page: ExplorerPage, view: RankView) -> None:
+    law, order = view.distribution, view.order[:MAX_DOCUMENTS]
+    page.add_heading("Documents")
+    header = ["document", "rank", "score", "grade"]
+    spread: list[list[Any]] = [[] for _ in order]
+    caption = "Best first; grades as they stand in the file."
+    if law is not None:
+        n_documents = len(view.documents)
+        top = min(_FIRST_TOP, n_documents)
+        header += [f"in the first {top}", "expected rank", "likely ranks"]
+        caption += (
+            " Likely ranks: between them the document stands with a probability of "
+            f"{100 * _RANGE:.0f} % or more."
+        )
+        marginals = law.marginals[order]
+        spread = [
+            [
+                percent(min(1.0, float(row[:top].sum()))),
+                f"{_mean_rank(row):.1f}",
+                _range(row),
+            ]
+            for row in marginals
+        ]
+    rows = [
+        (
+            {"document": place},
+            [
+                view.documents[i],
+                place + 1,
+                f"{view.scores[i]:.4g}",
+                view.grades[i],
+                *spread[place],
+            ],
+        )
+        for place, i in enumerate(order.tolist())
+    ]
+    page.add_html(
+        '<div class="tall">'
+        + button_table("document-table", header, rows, caption)
+        + "</div>"
+    )
+    if view.scaling is not None:
+        page.add_text(
+            f"The model scales every feature within the list ({view.scaling}); values are "
+            "shown as they stand in the file."
+        )
+
+
+def _levels(sizes: list[int]) -> str:
+    """Write the positions of all levels: 1, 2 to 4 and 5 to 9."""
+    words, first = [], 1
+    for size in sizes:
+        last = first + size - 1
+        words.append(str(first) if size == 1 else f"{first} to {last}")
+        first = last + 1
+    if len(words) > 8:
+        words = [*words[:3], "...", words[-1]]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _mean_rank(chances: FloatArray) -> float:
+    return float(chances @ np.arange(1.0, len(chances) + 1.0))
+
+
+def _range(chances: FloatArray) -> str:
+    """Return the ranks between equal tails, widened to whole ranks."""
+    below = np.cumsum(chances)
+    tail = (1.0 - _RANGE) / 2.0
+    first = int(np.searchsorted(below, tail, side="right")) + 1
+    last = int(np.searchsorted(below, 1.0 - tail - 1e-12)) + 1
+    last = min(last, len(chances))
+    return f"{first} to {last}" if last > first else str(first)
