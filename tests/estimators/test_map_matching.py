@@ -324,9 +324,9 @@ BAD_DATA = {
     "too few labels": ((GOOD[0], [[0, 1]]), errors.InvalidMatchingError, "2 graphs and 1"),
     "one graph": ((GOOD[0][0], [0, 1]), errors.FeatureShapeError, r"Wrap it: \[graph\]"),
     "too large": (
-        ([np.zeros((2, 2, 1)), np.zeros((40, 40, 1))], [[0, 1], range(40)]),
+        ([np.zeros((2, 2, 1)), np.zeros((1001, 1001, 1))], [[0, 1], range(1001)]),
         errors.SizeLimitError,
-        "at most 30, got 40",
+        "at most 1000, got 1001",
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import typer
 
+from permatch.cli.reproduce_house import house
 from permatch.cli.reproduce_ranking import ohsumed, ohsumed_sample_size, runtime
 from permatch.cli.reproduce_silhouettes import silhouettes
 from permatch.cli.terminal import Command, Group
@@ -18,12 +19,14 @@ app = typer.Typer(
 def reproduce() -> None:
     """Repeat the experiments of the paper.
 
-    Silhouettes need no data.  The others need LETOR's folders: say where
-    they are with --data DIR or the environment variable PERMATCH_DATA.
+    Silhouettes need no data.  The house needs the frames of the CMU House,
+    the others LETOR's folders: say where they are with --data DIR or the
+    environment variable PERMATCH_DATA.
     """
 
 
 app.command(cls=Command)(silhouettes)
+app.command(cls=Command)(house)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

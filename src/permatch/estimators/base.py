@@ -95,7 +95,7 @@ class BaseMatcher(BaseEstimator):
         Returns
         -------
         list of ndarray of shape (m, m)
-            Rows and columns sum to one.
+            Rows and columns sum to one, within its errors if the engine draws.
         """
         scores = self._scores(graphs)
         engine = find_engine(self.engine)
@@ -166,7 +166,8 @@ class BaseMatcher(BaseEstimator):
         Returns
         -------
         float
-            In nats, at most 0.
+            In nats, at most 0; as exact as the engine, an estimate where that one
+            approximates or draws.
         """
         self._check_fitted()
         checked, labels, weights = check_data_set(

@@ -31,6 +31,7 @@ from permatch.estimators.convergence import (
     warn_unless_converged,
 )
 from permatch.estimators.map_matching import MAPMatching
+from permatch.estimators.noisy_fit import EstimatedOptimum, accepted_norm
 from permatch.inference import AbstractEngine
 from permatch.optimizers import BundleOptimum, Optimum
 
@@ -95,9 +96,14 @@ class MAPMatchingCV(BaseMatcher):
     n_iter_ : int
         Steps taken by the fit that gave ``coef_``.
     is_converged_ : bool
-        Whether its gradient got as small as `tol`.
+        Whether its gradient got as small as `tol`, or twice ``gradient_error_``.
     history_ : list of dict
         Its loss and gradient norm by iteration.
+    gradient_error_ : float
+        Largest standard error of an entry of its gradient: 0 with exact inference, NaN with
+        an engine that says nothing of its errors (`Bethe`).
+    is_exact_ : bool
+        Whether all its inference was exact.
 
     Examples
     --------
@@ -125,6 +131,8 @@ class MAPMatchingCV(BaseMatcher):
     n_iter_: int
     is_converged_: bool
     history_: list[dict[str, float]]
+    gradient_error_: float
+    is_exact_: bool
 
     def __init__(
         self,
@@ -224,7 +232,8 @@ class MAPMatchingCV(BaseMatcher):
             model.coef_ = self.coef_  # the mean over the folds: a good place to begin
             optimum = model._fit(*data)
             self._adopt(model.coef_, model.scale_, optimum)
-        warn_unless_converged(optimum, title, self.tol)
+        accepted = accepted_norm(self.tol, self.gradient_error_)
+        warn_unless_converged(optimum, title, accepted)
         return self
 
     def _model(self) -> MAPMatching:
@@ -272,6 +281,7 @@ class MAPMatchingCV(BaseMatcher):
             self.alpha_, self.best_score_ = path.alphas[0], np.nan
             self.coef_, self.scale_ = model.coef_, model.scale_
             self.n_iter_, self.history_ = model.n_iter_, model.history_
+            self.gradient_error_, self.is_exact_ = model.gradient_error_, model.is_exact_
             return 0
         best = path.best(is_more_better=SCORINGS[self.scoring])
         self.alpha_ = path.alphas[best]
@@ -286,6 +296,8 @@ class MAPMatchingCV(BaseMatcher):
         self.coef_, self.scale_ = coef, scale
         self.n_iter_, self.history_ = optimum.n_iter, optimum.history
         self.is_converged_ = optimum.is_converged
+        if isinstance(optimum, EstimatedOptimum):
+            self.gradient_error_, self.is_exact_ = optimum.gradient_error, optimum.is_exact
 
 
 def _check_validation(validation: Any, n_features: int) -> DataSet:

@@ -4,6 +4,7 @@ Every module has a `Config`, with a `Config.tiny` of a few seconds, and a `run`.
 """
 
 from permatch.experiments import (
+    cmu_house,
     ohsumed,
     ohsumed_sample_size,
     rank_runtime,
@@ -13,6 +14,7 @@ from permatch.experiments.rows import RowFile, read_rows
 
 __all__ = [
     "RowFile",
+    "cmu_house",
     "ohsumed",
     "ohsumed_sample_size",
     "rank_runtime",

@@ -12,6 +12,9 @@ rebuilt from gradients around the best point by the trapezoid rule,
     value(x) - value(best)  ~  1/2 <x - best, gradient(x) + gradient(best)>,
 
 whose error falls with the cube of the distance.
+
+A gradient that is itself an estimate is accepted, `tol` or not, once it cannot be told from
+zero: when its largest entry is at most the `noise` at that point.
 """
 
 import time
@@ -35,6 +38,9 @@ _SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 SOLVERS = tuple(_SOLVERS)
 
+# Noise makes line searches fail; where there is some, they give up sooner (default: 20).
+_FEW_TRIALS = {"lbfgs": {"maxls": 6}}
+
 # A restart has to shrink the gradient at least by this factor to be followed by another.
 _PROGRESS = 0.5
 
@@ -56,7 +62,7 @@ class Optimum:
     n_evaluations : int
         Evaluations of value and gradient.
     is_converged : bool
-        Whether `grad_norm` is at most the tolerance.
+        Whether `grad_norm` is at most the tolerance, or the noise.
     is_interrupted : bool
         Whether Ctrl-C ended the run.
     message : str
@@ -86,6 +92,7 @@ def minimize(
     tol: float = 1e-6,
     max_iter: int = 500,
     on_iteration: Callable[[dict[str, float]], None] | None = None,
+    noise: Callable[[FloatArray], float] | None = None,
 ) -> Optimum:
     """Minimise a smooth convex function.
 
@@ -105,6 +112,9 @@ def minimize(
         Most steps taken.
     on_iteration : callable, optional
         Called with every new entry of the history.
+    noise : callable, optional
+        Takes a point just evaluated and returns the largest entry that noise alone may give
+        the gradient there.
 
     Returns
     -------
@@ -120,7 +130,7 @@ def minimize(
     (array([ 1., -2.]), True)
     """
     check_solver(method, is_bounded=bounds is not None)
-    trace = _Trace(value_and_grad, bounds, tol, on_iteration)
+    trace = _Trace(value_and_grad, bounds, tol, on_iteration, noise)
     point = trace.clip(np.array(start, dtype=np.float64))
     is_interrupted = False
     message = f"the largest entry of the gradient is at most {tol:g}"
@@ -138,6 +148,8 @@ def minimize(
             trace.are_values_noise = True
             around_best = _trapezoid(trace.evaluate, trace.best)
             _run(trace, around_best, trace.best.coef, method, tol, max_iter)
+    except _WithinNoise:
+        message = "the gradient cannot be told from zero"
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
@@ -148,7 +160,7 @@ def minimize(
         grad_norm=best.grad_norm,
         n_iter=trace.n_iter,
         n_evaluations=trace.n_evaluations,
-        is_converged=best.grad_norm <= tol,
+        is_converged=best.grad_norm <= tol or trace.is_within_noise,
         is_interrupted=is_interrupted,
         message=message,
         history=trace.history,
@@ -166,6 +178,10 @@ def check_solver(method: Any, *, is_bounded: bool) -> None:
             f"solver {method!r} cannot keep bounds on the coefficients. Use "
             "solver='lbfgs', or bounds=None."
         )
+
+
+class _WithinNoise(Exception):
+    """The way out of SciPy's loop at a point whose gradient may be nothing but noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,14 +205,17 @@ class _Trace:
         bounds: tuple[FloatArray, FloatArray] | None,
         tol: float,
         on_iteration: Callable[[dict[str, float]], None] | None,
+        noise: Callable[[FloatArray], float] | None,
     ) -> None:
         self.bounds = bounds
+        self.is_within_noise = False
         self.are_values_noise = False
         self.n_evaluations = self.n_iter = 0
         self.history: list[dict[str, float]] = []
         self._value_and_grad = value_and_grad
         self._tol = tol
         self._on_iteration = on_iteration
+        self.noise = noise
         self._recent: list[_Point] = []  # evaluated since the last iteration ended
         self._began = time.perf_counter()
 
@@ -224,6 +243,8 @@ class _Trace:
         self._recent.append(point)
         if self.n_evaluations == 1:
             self._note(point)
+        if self.noise is not None and norm <= self.noise(coef):
+            self._end_within_noise(point)
         return point
 
     def end_iteration(self, intermediate_result: optimize.OptimizeResult) -> None:
@@ -237,6 +258,14 @@ class _Trace:
         point = (accepted or self._recent)[-1]
         self._recent = [point]
         self._note(point)
+
+    def _end_within_noise(self, point: _Point) -> None:
+        self.best = point
+        self.is_within_noise = True
+        if self.n_evaluations > 1:
+            self.n_iter += 1
+            self._note(point)
+        raise _WithinNoise
 
     def _is_best(self, point: _Point) -> bool:
         smaller = min(point.grad_norm, self.best.grad_norm)
@@ -269,6 +298,8 @@ def _run(
     if evaluate(start).grad_norm <= tol:  # kept for the solver, which asks for it first
         return
     name, options = _SOLVERS[method]
+    if trace.noise is not None and trace.noise(start) > 0.0:
+        options = options | _FEW_TRIALS.get(method, {})
 
     def value_and_grad(coef: FloatArray) -> tuple[float, FloatArray]:
         point = evaluate(coef)

@@ -1,0 +1,339 @@
+"""MAPMatching with engines that approximate or draw: what it finds, what it says."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import permatch as pm
+from permatch.errors import PrecisionError, SizeLimitError
+from permatch.estimators import MAPMatching, MAPMatchingCV
+from permatch.estimators.noisy_fit import accepted_norm
+from permatch.estimators.scaling import scaled_stacks
+from permatch.graphs import BipartiteGraph
+from permatch.inference import Bethe, Glynn, HuberLaw, Nesting, Sparsified, SwapChain
+from permatch.inference.effort import draws, with_effort, with_own_seed
+from permatch.objectives import MatchingLikelihood
+from permatch.objectives.noise import gradient_variances
+from permatch.optimizers import minimize
+from tests.estimators import planted
+
+# Nesting sums up to twelve nodes exactly; without its tail it has something to draw.
+NESTING = Nesting(n_samples=512, tail=0)
+HUBER_LAW = HuberLaw(n_samples=500)
+SAMPLERS = {
+    "huber_law": HUBER_LAW,
+    "nesting": NESTING,
+    "swap_chain": SwapChain(n_sweeps=200, n_chains=2),
+}
+ALPHA = 0.01
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(np.random.default_rng(20090715), 24, sizes=(5, 7))
+
+
+@pytest.fixture(scope="module")
+def exact(data):
+    return MAPMatching(ALPHA).fit(*data)
+
+
+def objective(data, engine):
+    """The objective of scaled coefficients, put together from outside."""
+    graphs, matchings = data
+    weights = np.full(len(graphs), 1 / len(graphs))
+    stacks, _ = scaled_stacks([BipartiteGraph(graph) for graph in graphs], weights)
+    return MatchingLikelihood(stacks, matchings, weights, ALPHA, engine)
+
+
+def true_gradient(model, data):
+    coef = model.coef_ * model.scale_
+    return objective(data, pm.AutoEngine()).value_and_grad(coef)[1]
+
+
+# ---- learning with draws ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.filterwarnings("ignore:SwapChain has not mixed:RuntimeWarning")
+def test_the_gradient_vanishes_within_the_error_that_is_reported(name, data, exact):
+    model = MAPMatching(ALPHA, engine=SAMPLERS[name]).fit(*data)
+    assert model.is_converged_
+    assert not model.is_exact_
+    error = model.gradient_error_
+    assert 0.0 < error < 0.2
+    assert model.history_[-1]["grad_norm"] <= 2.0 * error
+    # The error is two standard deviations or so, and there are four entries.
+    assert np.abs(true_gradient(model, data)).max() <= 3.0 * error
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.3)
+
+
+def test_more_draws_bring_smaller_errors_and_better_coefficients(data, exact):
+    few, many = (
+        MAPMatching(ALPHA, engine=HuberLaw(n_samples=n)).fit(*data) for n in (100, 6400)
+    )
+    # 64 times as many draws have an eighth of the error.
+    assert many.gradient_error_ == pytest.approx(few.gradient_error_ / 8, rel=0.25)
+    assert np.abs(many.coef_ - exact.coef_).max() < 0.05
+
+
+def test_draws_grow_towards_the_optimum(data, monkeypatch):
+    seen = []
+    infer = HuberLaw.infer
+
+    def noting(self, *args, **options):
+        seen.append(self.n_samples)
+        return infer(self, *args, **options)
+
+    monkeypatch.setattr(HuberLaw, "infer", noting)
+    model = MAPMatching(ALPHA, engine=HuberLaw(n_samples=1600)).fit(*data)
+    assert seen == sorted(seen)
+    assert set(seen) == {100, 400, 1600}
+    last = model.history_[-1]
+    assert last["evaluations"] == len(seen) / 2  # two sizes of graphs
+    assert last["iteration"] == model.n_iter_
+    for name in ("iteration", "evaluations", "seconds"):
+        values = [row[name] for row in model.history_]
+        assert values == sorted(values)
+
+
+def test_a_tolerance_within_reach_is_reached(data):
+    plain = MAPMatching(ALPHA, engine=HUBER_LAW).fit(*data)
+    tol = 0.6 * plain.gradient_error_  # 500 draws are not enough, 64 times as many are
+    model = MAPMatching(ALPHA, engine=HUBER_LAW, tol=tol).fit(*data)
+    assert model.is_converged_
+    assert 2.0 * model.gradient_error_ <= tol
+    assert model.history_[-1]["grad_norm"] <= tol
+
+
+def test_the_same_seed_gives_the_same_coefficients(data):
+    fits = [
+        MAPMatching(ALPHA, engine=NESTING, n_jobs=n_jobs).fit(*data) for n_jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].gradient_error_ == fits[1].gradient_error_
+    other = MAPMatching(ALPHA, engine=replace(NESTING, random_state=1)).fit(*data)
+    assert not np.array_equal(fits[0].coef_, other.coef_)
+
+
+def test_bounds_are_kept_and_only_free_coordinates_need_to_vanish(data):
+    model = MAPMatching(ALPHA, engine=NESTING, bounds="non-negative").fit(*data)
+    assert model.is_converged_
+    assert (model.coef_ >= 0.0).all()
+    assert model.coef_[1] == 0.0
+
+
+def test_the_full_bfgs_takes_draws_too(data, exact):
+    model = MAPMatching(ALPHA, engine=HUBER_LAW, solver="bfgs").fit(*data)
+    assert model.is_converged_
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.2)
+
+
+def test_max_iter_counts_all_runs(data):
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 steps were taken"):
+        model = MAPMatching(ALPHA, engine=HuberLaw(n_samples=3200), max_iter=2).fit(*data)
+    assert model.n_iter_ == 2
+    assert not model.is_converged_
+
+
+# ---- what is said of errors ------------------------------------------------------------
+
+
+def test_exact_engines_have_no_gradient_error(exact, data):
+    assert exact.gradient_error_ == 0.0
+    assert exact.is_exact_
+    model = MAPMatching(ALPHA, engine=Glynn()).fit(*data)
+    assert (model.gradient_error_, model.is_exact_) == (0.0, True)
+
+
+@pytest.mark.parametrize("name", ["huber_law", "nesting"])
+@pytest.mark.parametrize("factor", [0.0, 1.0, 3.0], ids=["flat", "fitted", "peaked"])
+def test_gradient_errors_cover_the_spread_over_seeds(name, factor, data, exact):
+    engine = with_effort(SAMPLERS[name], 1 / 4)
+    coef = factor * exact.coef_ * exact.scale_
+    _, truth = objective(data, pm.AutoEngine()).value_and_grad(coef)
+    found = [
+        objective(data, replace(engine, random_state=seed)).evaluate(coef)
+        for seed in range(20)
+    ]
+    spread = np.sqrt(np.mean([(one.grad - truth) ** 2 for one in found], axis=0))
+    errors = np.mean([one.grad_errors for one in found], axis=0)
+    # Twenty seeds know the spread to about a sixth.
+    assert (spread <= 1.3 * errors).all()
+    assert (errors <= 10.0 * spread).all()
+
+
+def test_neighbouring_points_share_their_errors(data, exact):
+    noisy, true = objective(data, NESTING), objective(data, pm.AutoEngine())
+    coef = exact.coef_ * exact.scale_
+    steps = [0.0, 1e-3, -1e-3]
+    noise = [
+        noisy.evaluate(coef + s).grad - true.value_and_grad(coef + s)[1] for s in steps
+    ]
+    change = np.abs(np.array(noise[1:]) - noise[0]).max()
+    assert change < 0.5 * np.abs(noise[0]).max()
+
+
+def test_graphs_of_different_sizes_draw_differently():
+    assert with_own_seed(NESTING, 0) is NESTING
+    seeds = {with_own_seed(NESTING, k).random_state for k in range(5)}
+    assert len(seeds) == 5
+    assert with_own_seed(Bethe(), 3) == Bethe()
+
+
+def test_variances_of_a_certain_graph_are_zero():
+    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
+    eye = np.broadcast_to(np.eye(3), (2, 3, 3))
+    nothing = gradient_variances(features, np.full(2, 0.5), eye, np.zeros((2, 3, 3)))
+    np.testing.assert_array_equal(nothing, np.zeros(4))
+    shifted = features + np.arange(3)[:, None, None]  # one number for every row
+    errors = np.full((2, 3, 3), 0.1)
+    third = np.full((2, 3, 3), 1 / 3)
+    np.testing.assert_allclose(
+        gradient_variances(shifted, np.ones(2), third, errors),
+        gradient_variances(features, np.ones(2), third, errors),
+    )
+
+
+def test_effort_scales_draws_and_tolerances():
+    assert with_effort(HUBER_LAW, 4.0).n_samples == 2000
+    assert with_effort(Nesting(tol=0.01), 4.0).tol == pytest.approx(0.005)
+    assert with_effort(Nesting(tol=0.01), 4.0).max_samples == 16_000_000
+    few = with_effort(SwapChain(n_sweeps=2000), 1 / 16)
+    assert (few.n_sweeps, few.max_sweeps) == (128, SwapChain().max_sweeps)
+    assert with_effort(HuberLaw(n_samples=10), 1 / 16).n_samples == 10
+    assert with_effort(Bethe(), 4.0) == Bethe()
+    assert not draws(Glynn())
+    assert accepted_norm(1e-6, np.nan) == accepted_norm(1e-6, 0.0) == 1e-6
+    assert accepted_norm(1e-6, 0.1) == 0.2
+
+
+def test_a_gradient_within_its_noise_ends_the_run():
+    goal = np.array([1.0, -2.0])
+    points = []
+
+    def value_and_grad(x):
+        points.append(x)
+        return float(np.sum((x - goal) ** 2)), 2 * (x - goal)
+
+    optimum = minimize(value_and_grad, np.zeros(2), noise=lambda x: 5.0)
+    assert (optimum.is_converged, optimum.n_iter, len(points)) == (True, 0, 1)
+    optimum = minimize(value_and_grad, np.zeros(2), tol=1e-12, noise=lambda x: 0.1)
+    assert optimum.is_converged
+    assert optimum.grad_norm <= 0.1
+    assert "cannot be told from zero" in optimum.message
+    assert optimum.history[-1]["grad_norm"] == optimum.grad_norm
+
+
+def test_an_unmixed_chain_warns_once(data):
+    graphs, matchings = data
+    chain = SwapChain(n_sweeps=32, n_chains=2, burn_in=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MAPMatching(1.0, engine=chain).fit(graphs[:4:2], matchings[:4:2])
+    found = [w for w in caught if issubclass(w.category, RuntimeWarning)]
+    assert len(found) == 1
+    assert "not mixed" in str(found[0].message)
+
+
+@pytest.mark.filterwarnings("ignore:SwapChain has not mixed:RuntimeWarning")
+def test_an_engine_without_log_partitions_cannot_learn(data):
+    with pytest.raises(PrecisionError, match="SwapChain has none.*tempering=True"):
+        MAPMatching(engine=SwapChain(n_sweeps=128, tempering=False)).fit(*data)
+
+
+def test_graphs_beyond_the_engine_are_refused_with_advice():
+    graph, label = np.zeros((12, 12, 1)), [range(12)]
+    with pytest.raises(SizeLimitError, match="at most 10, got 12"):
+        MAPMatching(engine=HuberLaw(max_size=10)).fit([graph], label)
+
+
+# ---- Bethe -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0])
+def test_value_and_gradient_of_bethe_agree(spread, data):
+    approximate = objective(data, Bethe(bounds=False, tol=1e-13))
+    coef = spread * np.array([1.0, -0.5, 0.3, 0.2])
+    found = approximate.evaluate(coef)
+    assert np.isnan(found.grad_errors).all()
+    assert not found.is_exact
+    step = 1e-4
+    differences = [
+        approximate.value_and_grad(coef + h)[0] - approximate.value_and_grad(coef - h)[0]
+        for h in step * np.eye(4)
+    ]
+    np.testing.assert_allclose(found.grad, np.array(differences) / (2 * step), atol=1e-6)
+
+
+def test_bethe_learns_without_bounds_and_says_nothing_of_errors(data, exact, monkeypatch):
+    asked = []
+    infer = Bethe.infer
+
+    def noting(self, *args, **options):
+        asked.append(self.bounds)
+        return infer(self, *args, **options)
+
+    monkeypatch.setattr(Bethe, "infer", noting)
+    model = MAPMatching(ALPHA, engine=Bethe()).fit(*data)
+    assert set(asked) == {False}
+    assert model.is_converged_
+    assert not model.is_exact_
+    assert np.isnan(model.gradient_error_)
+    assert model.history_[-1]["grad_norm"] <= 1e-6
+    # Another objective, but not a very different one.
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.5)
+    again = MAPMatching(ALPHA, engine="bethe").fit(*data)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+def test_a_bound_on_what_was_dropped_counts_as_an_error():
+    rng = np.random.default_rng(0)
+    graphs = [rng.normal(size=(4, 4, 1)) + 3 * np.eye(4)[..., None] for _ in range(5)]
+    model = MAPMatching(ALPHA, engine=Sparsified(max_block=4)).fit(graphs, [range(4)] * 5)
+    assert model.is_converged_
+    assert model.gradient_error_ <= 1e-8
+
+
+# ---- around the fit --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bethe", "huber_law", "nesting"])
+def test_predictions_and_files_work_with_approximate_engines(name, data, exact, tmp_path):
+    graphs, matchings = data
+    model = MAPMatching(ALPHA, engine=name).fit(graphs, matchings)
+    # Where two matchings are about equally good, Bethe is far off.
+    atol = 0.5 if name == "bethe" else 0.1
+    for table, truth in zip(
+        model.predict_marginals(graphs), exact.predict_marginals(graphs), strict=True
+    ):
+        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-6)
+        np.testing.assert_allclose(table, truth, atol=atol)
+    assert model.score(graphs, matchings) == pytest.approx(exact.score(*data), abs=0.1)
+    likelihood = model.log_likelihood(graphs, matchings)
+    assert likelihood == pytest.approx(exact.log_likelihood(*data), abs=1.0)
+    assert len(model.predict(graphs, decode="bayes")) == len(graphs)
+    model.save(tmp_path / "model.json")
+    again = pm.load(tmp_path / "model.json")
+    assert again.engine == model.engine
+    assert again.is_exact_ is False
+    np.testing.assert_equal(again.gradient_error_, model.gradient_error_)
+
+
+def test_cross_validation_tells_the_error_of_the_chosen_fit(data):
+    graphs, matchings = data
+    model = MAPMatchingCV([1.0, 0.1, 0.001], engine=NESTING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # any alpha may win
+        model.fit(graphs[:16], matchings[:16], validation=(graphs[16:], matchings[16:]))
+    assert model.is_converged_
+    assert model.gradient_error_ > 0.0
+    assert model.is_exact_ is False
+    exactly = MAPMatchingCV([1.0, 0.1, 0.01], scoring="log_likelihood", cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        exactly.fit(graphs, matchings)
+    assert (exactly.gradient_error_, exactly.is_exact_) == (0.0, True)

@@ -1,0 +1,99 @@
+"""The page of the house, built from a tiny run and opened in a real browser."""
+
+import re
+from html import unescape
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
+
+from permatch.experiments import cmu_house
+from permatch.experiments.cmu_house import summarise
+from permatch.experiments.house_frames import load_house
+from permatch.pages.house import house_page
+from permatch.plots import HOUSE_STYLES
+from tests.experiments.house_folder import write_house
+from tests.pages.browser import needs_browser, open_page
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    return cmu_house.Config.tiny(str(write_house(tmp_path_factory.mktemp("data"))))
+
+
+@pytest.fixture(scope="module")
+def rows(config):
+    return list(cmu_house.run(config))
+
+
+@pytest.fixture(scope="module")
+def page(config, rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "house.html"
+    house_page(config, load_house(config.data), rows).write(path)
+    return path
+
+
+def words(html):
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def slug(text):
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    html = page.read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=[\"'](https?:)?//", html)
+    assert "<script" not in html
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_says_what_must_be_said(page, rows):
+    text = words(page.read_text(encoding="utf-8"))
+    worst = max(row["check"]["largest"] for row in rows if "check" in row)
+    assert "both fits by maximum a posteriori are approximate" in text
+    assert f"up to {worst:.2f} for a single edge" in text
+    assert "only 6 to test" in text
+    assert "permatch reproduce house --data DIR" in text
+    assert "All chosen fits converged." in text
+
+
+def test_without_a_check_nothing_is_claimed(config, rows):
+    bare = [{k: v for k, v in row.items() if k != "check"} for row in rows]
+    text = words(house_page(config, load_house(config.data), bare).render())
+    assert "for a single edge" not in text
+    unfinished = [row | {"is_converged": False} for row in bare]
+    text = words(house_page(config, load_house(config.data), unfinished).render())
+    assert "8 of the chosen fits did not converge" in text
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1000, "light"), (360, "dark")], ids=["wide", "phone"]
+)
+def test_the_page_in_a_browser(page, rows, tmp_path, width, scheme):
+    with open_page(page, tmp_path, width, scheme) as driver:
+        assert driver.get_log("browser") == []
+        assert driver.title == "Matching the landmarks of a turning house"
+        pictures = driver.find_elements("css selector", "figure svg")
+        assert len(pictures) == 3
+        for picture in pictures:
+            assert picture.size["width"] > 200
+            assert picture.size["height"] > 60
+        for label in driver.find_elements("css selector", "figure .paper"):
+            assert len(label.get_attribute("aria-label")) > 30
+        for line in summarise(rows):
+            for method, style in HOUSE_STYLES.items():
+                cell = driver.find_element("id", f"{line['gap']}-{slug(style[0])}").text
+                assert cell.startswith(f"{line[method]:.3f}")
+            name = f"{line['gap']}-largest-error-of-an-edge"
+            cell = driver.find_element("id", name).text
+            assert cell == f"{line['check_largest']:.3f}"
+        # Nothing sticks out sideways, on a phone either.
+        root = "document.documentElement"
+        wide = driver.execute_script(f"return {root}.scrollWidth - {root}.clientWidth")
+        assert wide <= 0
+        style = "getComputedStyle(document.body)"
+        paper = driver.execute_script(f"return {style}.backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
