@@ -10,7 +10,7 @@ BENCH_ARGS  ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench docs clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -36,9 +36,16 @@ format: $(VENV)/dev.stamp  ## format the code and apply the safe fixes
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(RUN) benchmarks $(BENCH_ARGS)
 
+# From scratch every time: pages show what today's code prints.
+docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
+	@rm -rf docs/_build docs/api/generated
+	$(RUN) sphinx -q -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo "the site is at docs/_build/html/index.html"
+
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf docs/_build docs/api/generated
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so an interrupted installation is taken up again.
 $(VENV)/venv.stamp:
@@ -63,4 +70,9 @@ $(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
 $(VENV)/bench.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and its rivals into $(VENV) (about a minute, once)"
 	@$(PIP) --editable '.[bench]'
+	@touch $@
+
+$(VENV)/docs.stamp: pyproject.toml $(VENV)/venv.stamp
+	@echo "installing permatch and the documentation tools into $(VENV) (about a minute, once)"
+	@$(PIP) --editable '.[docs]'
 	@touch $@

@@ -1,0 +1,88 @@
+"""The benchmark page, from the file that ``make bench`` wrote."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+HOW_TO = """```sh
+make bench                                # all of them; some minutes
+make bench BENCH_ARGS="--quick"           # fewer repeats, smaller sizes
+make docs                                 # this page again, with what was found
+```"""
+
+ABSENT = f"""````{{admonition}} No figures yet
+There is no `benchmarks/results.json`, so this page has nothing to show. Times are worth
+something only with the machine and the day they were taken on; to take them here:
+
+{HOW_TO}
+````
+"""
+
+
+def page(results: Path, picture: Path | None = None) -> str:
+    """Return the page's figures as Markdown; how to get some where there are none."""
+    if not results.is_file():
+        return ABSENT
+    content = json.loads(results.read_text(encoding="utf-8"))
+    rows = [row for report in content["reports"] for row in report["rows"]]
+    aims = [row["is_met"] for row in rows if row["is_met"] is not None]
+    lines = [
+        f"Taken on **{content['date']}** on **{content['machine']}** with Python "
+        f"{content['python']}: {len(rows)} figures, {sum(aims)} of {len(aims)} "
+        "targets met.",
+        "",
+    ]
+    for report in content["reports"]:
+        lines += [f"## {report['title']}", "", *_table(report["rows"]), ""]
+        lines += [
+            f"- {row['what']}: {row['note']}" for row in report["rows"] if row["note"]
+        ]
+        lines.append("")
+    if picture is not None and picture.is_file():
+        data = base64.b64encode(picture.read_bytes()).decode()
+        lines += [
+            "## Error against time",
+            "",
+            '<img alt="Largest error of a marginal against the time taken, one line per '
+            'engine; the tables above hold the same figures." '
+            f'src="data:image/png;base64,{data}">',
+            "",
+        ]
+    lines += ["## Take them yourself", "", HOW_TO, ""]
+    return "\n".join(lines)
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return one report as a table, without columns that are empty throughout."""
+    table = [
+        {
+            "what": row["what"],
+            "ours": row["ours"],
+            "rival": row["rival"],
+            "theirs": row["theirs"],
+            "figure": f"{row['figure']:.3g} {row['unit']}",
+            "target": _target(row),
+            "accuracy": row["accuracy"],
+            "spread": row["spread"],
+        }
+        for row in rows
+    ]
+    names = [name for name in table[0] if any(row[name] for row in table)] if table else []
+    if not names:
+        return ["Nothing was measured."]
+    return [
+        "| " + " | ".join(names) + " |",
+        "|" + "---|" * len(names),
+        *(
+            "| " + " | ".join(row[name].replace("|", "\\|") for name in names) + " |"
+            for row in table
+        ),
+    ]
+
+
+def _target(row: dict[str, Any]) -> str:
+    if row["target"] is None:
+        return ""
+    sign = "≤" if row["is_lower_better"] else "≥"
+    return f"{sign} {row['target']:g}, {'met' if row['is_met'] else '**not met**'}"

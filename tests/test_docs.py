@@ -1,0 +1,245 @@
+"""The documentation: complete, links lead somewhere, code runs, numbers hold."""
+
+import importlib
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import permatch as pm
+from permatch.inference import ENGINES
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "*.rst")
+    for path in DOCS.rglob(pattern)
+    if not {"_build", "_templates", "generated"} & set(path.parts)
+)
+MARKDOWN = [path for path in PAGES if path.suffix == ".md"]
+ROOMS = ("inference", "decoding", "estimators", "datasets", "features", "metrics", "plots")
+
+
+def extension(name):
+    """Load a module of the site's own extensions that needs no Sphinx."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+page_code = extension("page_code")
+benchmark_page = extension("benchmark_page")
+self_contained = extension("self_contained")
+reachable = extension("reachable")
+
+
+def name_of(path):
+    return path.relative_to(DOCS).as_posix()
+
+
+# ---- the reference
+
+
+def listed(room):
+    """Return the names described on a page of the reference, and those only mentioned."""
+    text = (DOCS / "api" / f"{room}.rst").read_text(encoding="utf-8")
+    tables = re.findall(r"^\.\. autosummary::\n(?:   :.*\n)*\n((?:   \w+\n)+)", text, re.M)
+    described = set(" ".join(tables).split()) | set(re.findall(r"py:data:: (\w+)", text))
+    _, _, also = text.partition("Also here, and described with")
+    return described, set(re.findall(r"(?<!:)`(\w+)`", also))
+
+
+def test_every_public_name_is_described():
+    described, _ = listed("permatch")
+    assert described | {"errors"} == set(pm.__all__)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_of_a_room_is_described_once(room):
+    names = set(importlib.import_module(f"permatch.{room}").__all__)
+    described, mentioned = listed(room)
+    assert described | mentioned == names
+    assert mentioned == names & set(pm.__all__)
+    assert not described & mentioned
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_is_in_the_table_of_the_reference(room):
+    assert f"]({room}.rst)" in (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+
+
+def test_decision_pages_speak_of_everything_there_is_to_choose():
+    engines = (DOCS / "choosing" / "engine.md").read_text(encoding="utf-8")
+    assert [name for name in ENGINES if f"`{name}`" not in engines] == []
+    estimators = (DOCS / "choosing" / "estimator.md").read_text(encoding="utf-8")
+    learners = set(pm.__all__) & set(importlib.import_module("permatch.estimators").__all__)
+    learners -= {"QueryScaler", "load"}
+    assert [name for name in learners if f"permatch.{name}`" not in estimators] == []
+
+
+# ---- links
+
+
+def test_every_page_is_in_a_table_of_contents():
+    found = {"index.md"}
+    for path in MARKDOWN:
+        text = path.read_text(encoding="utf-8")
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.M | re.S):
+            for entry in (line for line in block.split() if not line.startswith(":")):
+                (page,) = (
+                    path.parent.joinpath(entry).resolve().with_suffix(suffix)
+                    for suffix in (".md", ".rst")
+                    if path.parent.joinpath(entry).resolve().with_suffix(suffix).is_file()
+                )
+                found.add(name_of(page))
+    assert found == {name_of(path) for path in PAGES}
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
+def test_links_lead_to_files(path):
+    text = path.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    targets += re.findall(r"\{literalinclude\} (\S+)", text)
+    for target in targets:
+        assert target.startswith("http") or (path.parent / target).is_file(), target
+
+
+def test_nothing_is_fetched_from_outside(tmp_path):
+    (tmp_path / "page.html").write_text(
+        '<a href="https://example.org">a link is fine</a>'
+        '<script src="_static/own.js"></script><script src="https://cdn.example/x.js">'
+    )
+    (tmp_path / "style.css").write_text('@import url("//fonts.example/f.css");')
+    found = self_contained.outside_requests(tmp_path)
+    assert [line.split(":")[0] for line in found] == ["page.html", "style.css"]
+
+
+def test_what_scrolls_can_be_reached_by_keyboard():
+    page = '<aside class="sidebar-drawer"><h1>a</h1><pre>x</pre><div class="math">y</div>'
+    once = reachable.reachable(page)
+    assert once.count('tabindex="0"') == 2
+    assert 'aria-label="Site"' in once
+    assert reachable.reachable(once) == once
+
+
+# ---- numbers
+
+# A measured number: with a decimal point, a percentage, or a time.
+MEASURED = re.compile(r"\d+\.\d+|\d+ ?%|\b\d+ ?(?:[mµn]?s|seconds?|minutes?|times)\b")
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
+def test_prose_states_no_number_that_could_drift(path):
+    prose = page_code.without_code(path.read_text(encoding="utf-8"))
+    assert MEASURED.findall(prose) == [], "compute it: {calc}`...`"
+
+
+def test_the_check_of_prose_sees_numbers():
+    prose = page_code.without_code("It takes 3 s, `0.5` of {calc}`x`, not $1.5$ or 12 %.")
+    assert MEASURED.findall(prose) == ["3 s", "12 %"]
+
+
+def test_citation_file_and_page_name_the_same_paper():
+    file = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    page = (DOCS / "citing.md").read_text(encoding="utf-8")
+    assert "cff-version: 1.2.0" in file
+    for fact in (
+        "Exponential Family Graph Matching and Ranking",
+        "arXiv:0904.2623",
+        "2009",
+    ):
+        assert fact in file
+        assert fact in page
+    assert "license: BSD-3-Clause" in file
+
+
+# ---- code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
+def test_code_of_a_page_runs(path):
+    pytest.importorskip("skimage")
+    pytest.importorskip("matplotlib")
+    page = page_code.PageCode(name_of(path))
+    try:
+        for step in page_code.steps(path.read_text(encoding="utf-8")):
+            if step.kind != "shell":  # commands have tests of their own
+                page.carry_out(step)
+    finally:
+        page.close()
+
+
+def test_steps_are_found_in_order():
+    text = "a {calc}`1 + 1`\n\n```{run}\n:hide-code:\n\nx = 2\nx\n```\n{calc}`x`\n"
+    kinds = [(step.kind, step.source, step.line) for step in page_code.steps(text)]
+    assert kinds == [("calc", "1 + 1", 1), ("run", "x = 2\nx\n", 3), ("calc", "x", 9)]
+
+
+def test_a_page_keeps_its_names_and_its_folder():
+    page = page_code.PageCode("page")
+    before = Path.cwd()
+    assert page.run("x = 3\nprint('a')\nx").text == "a\n3\n"
+    page.run("import pathlib\n_ = pathlib.Path('file.txt').write_text('seen')")
+    assert page.shell("cat file.txt").text == "$ cat file.txt\nseen"
+    assert page.evaluate("x + 1") == "4"
+    assert Path.cwd() == before
+    page.close()
+    assert not page.folder.exists()
+
+
+def test_a_step_that_fails_is_shown():
+    page = page_code.PageCode("a page")
+    with pytest.raises(
+        page_code.PageCodeError, match=r"(?s)a page.*1 / 0.*ZeroDivisionError"
+    ):
+        page.run("1 / 0")
+    with pytest.raises(page_code.PageCodeError, match=r"`false` failed with status 1"):
+        page.shell("false")
+    with pytest.raises(page_code.PageCodeError, match="UserWarning"):
+        page.run("import warnings\nwarnings.warn('no')")
+    page.close()
+
+
+# ---- the benchmark page
+
+
+def test_benchmark_page_without_figures_says_how_to_get_them(tmp_path):
+    page = benchmark_page.page(tmp_path / "results.json")
+    assert "make bench" in page
+    assert not MEASURED.findall(page)
+
+
+def test_benchmark_page_shows_date_machine_and_every_row(tmp_path):
+    row = {
+        "what": "m = 20", "rival": "other", "ours": "4 ms", "theirs": "9 ms",
+        "figure": 0.4321, "unit": "of rival", "target": 0.4, "is_lower_better": True,
+        "accuracy": "1e-15", "spread": "1.1 / 1.2", "note": "a note", "is_met": False,
+    }  # fmt: skip
+    free = row | {"what": "m = 24", "target": None, "is_met": None, "note": ""}
+    content = {
+        "date": "2009-07-15",
+        "machine": "x86_64, 2 x something",
+        "python": "3.11.7",
+        "reports": [{"title": "One graph", "rows": [row, free]}],
+    }
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(content))
+    page = benchmark_page.page(results)
+    for fact in (
+        "2009-07-15", "2 x something", "## One graph", "| m = 20 | 4 ms | other | 9 ms |",
+        "0.432 of rival", "≤ 0.4, **not met**", "0 of 1 targets met", "- m = 20: a note",
+        "| m = 24 |",
+    ):  # fmt: skip
+        assert fact in page
+
+
+def test_benchmark_rows_have_the_fields_the_page_reads():
+    fields = set(importlib.import_module("benchmarks.harness").Row.__dataclass_fields__)
+    assert fields >= {"what", "rival", "ours", "theirs", "figure", "unit", "target", "note"}
