@@ -1,5 +1,7 @@
 """Past the exact sizes: samplers, Bethe and the certified shortcut, on one thread."""
 
+import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +51,7 @@ def run(is_quick: bool) -> Report:
             ours.best, "s", 1.0, accuracy=f"bound {told.marginal_error:.0e} (1e-9 wanted)",
             spread=f"{ours.spread:.2f}",
         )  # fmt: skip
+    _budgets(report, is_quick)
     _errors_against_time(report, is_quick)
     return report
 
@@ -91,6 +94,46 @@ def _certified_estimates(report, rng, repeats):
         accuracy=f"{told.interval_certificate}, {rival.interval_certificate}",
         spread=spreads(ours, theirs),
     )
+
+
+def _budgets(report, is_quick):
+    """Add by how much `auto` overruns its budget, kernels warm."""
+    rng = np.random.default_rng(6)
+    budgets = (0.5, 2.0) if is_quick else (0.5, 2.0, 5.0)
+    for graph in _unlike_graphs(rng, 40).values():
+        _auto_seconds(graph, 1.0)
+    for size in (200,) if is_quick else (200, 500):
+        for what, scores in _unlike_graphs(rng, size).items():
+            taken = [_auto_seconds(scores, budget) for budget in budgets]
+            report.add(
+                f"auto, m = {size}, {what}",
+                f"budgets of {', '.join(f'{budget:g}' for budget in budgets)} s",
+                ", ".join(map(milliseconds, taken)),
+                "",
+                max(t / budget for t, budget in zip(taken, budgets, strict=True)),
+                "of the budget",
+                1.5,
+            )
+
+
+def _unlike_graphs(rng, size):
+    """Return scores (size, size) that keep engines busy in different ways."""
+    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    return {
+        "equal scores": np.zeros((size, size)),
+        "scores 0 and 1": (rng.random((size, size)) < 0.5).astype(float),
+        "spread 5": 5.0 * rng.normal(size=(size, size)),
+        "band of 13": np.where(apart <= 6, rng.normal(size=(size, size)), -np.inf),
+    }
+
+
+def _auto_seconds(scores, budget):
+    """Return the seconds `auto` takes, by the clock on the wall."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        start = time.perf_counter()
+        pm.AutoEngine(budget=budget).infer(scores)
+        return time.perf_counter() - start
 
 
 def _huber_law_accepts(scores):

@@ -7,6 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch import errors
+from permatch.inference import matching_samples
+from permatch.inference.matching_samples import MatchingSamples
 from tests.helpers import ENGINES
 
 NAN, INF = np.nan, np.inf
@@ -187,6 +189,23 @@ def test_sampling_says_what_its_table_would_take(rng):
         errors.SizeLimitError, match="at size 90; .* use engine='swap_chain'"
     ):
         d.sample(1000)
+
+
+def test_draws_that_promised_too_much_end_in_the_same_error(rng, monkeypatch):
+    samples = MatchingSamples.build(rng.normal(size=(30, 30)))
+    monkeypatch.setattr(matching_samples, "_check_share", lambda table, n: None)
+    monkeypatch.setattr(matching_samples, "_MOST_DRAWS", 10)
+    with pytest.raises(
+        errors.SizeLimitError, match="10 draws at most at size 30; .* engine='swap_chain'"
+    ):
+        samples.sample(5000, rng)
+
+
+@pytest.mark.parametrize("size", [1, 25, 31, 32, 100, 1000])
+def test_no_more_draws_are_promised_than_are_made(size):
+    most = matching_samples._most_draws(size)
+    assert 0 < most <= 1e8
+    assert most * size**2 <= 1e11
 
 
 BAD_MATCHINGS = {

@@ -201,9 +201,9 @@ def test_json_agrees_with_the_library(call, score_file):
     assert list(answer) == [
         "file", "size", "n_forbidden", "row_labels", "column_labels", "given", "engine",
         "reason", "is_exact", "certificate", "is_converged", "log_partition_error",
-        "interval", "interval_certificate", "marginal_error", "seconds", "steps",
-        "log_partition", "entropy", "mode", "bayes_matching", "k_best", "marginals",
-        "seed", "samples",
+        "interval", "interval_certificate", "interval_delta", "marginal_error", "seconds",
+        "steps", "log_partition", "entropy", "mode", "bayes_matching", "k_best",
+        "marginals", "seed", "samples",
     ]  # fmt: skip
     d = permatch.MatchingDistribution(SCORES)
     assert answer["file"] == path
@@ -358,6 +358,24 @@ def test_large_graphs_are_answered_with_their_errors(call, large_file):
     ):
         assert words in text
     assert re.search(r"log-partition 128\.\d+ ± 0\.0\d+ ", text)
+
+
+@pytest.mark.parametrize("engine", ["huber_law", "adapart"])
+def test_intervals_that_may_miss_say_so(call, score_file, engine):
+    file = score_file(np.random.default_rng(0).normal(size=(6, 6)), "small.npy")
+    text = " ".join(call("infer", file, "--engine", engine).stdout.split())
+    assert "holds but for probability 0.05" in text
+    assert "for certain" not in text
+    answer = json.loads(call("infer", file, "--engine", engine, "--json").stdout)
+    assert answer["interval_certificate"] == "rigorous"
+    assert answer["interval_delta"] == 0.05
+
+
+def test_intervals_of_bounds_hold_for_certain(call, score_file):
+    file = score_file(np.random.default_rng(0).normal(size=(6, 6)), "small.npy")
+    assert "holds for certain" in " ".join(
+        call("infer", file, "--engine", "bethe").stdout.split()
+    )
 
 
 def test_json_of_a_large_graph(call, large_file):

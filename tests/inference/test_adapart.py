@@ -115,5 +115,13 @@ def test_nothing_accepted_says_so(rng):
 def test_options_are_checked():
     with pytest.raises(InvalidOptionError, match="max_list of AdaPart"):
         AdaPart(max_list=0)
+    for too_long in (10**9, 10**30):
+        with pytest.raises(InvalidOptionError, match="max_list of AdaPart must be at most"):
+            AdaPart(max_list=too_long)
+    with pytest.raises(InvalidOptionError, match="n_samples of AdaPart must be at most"):
+        AdaPart(n_samples=10**30)
+    assert AdaPart(max_list=np.int64(9), n_samples=np.int64(7)) == AdaPart(
+        max_list=9, n_samples=7
+    )
     with pytest.raises(InvalidOptionError, match="max_size of AdaPart must be at most 60"):
         AdaPart(max_size=100)

@@ -242,3 +242,19 @@ def test_standard_errors_are_honest_over_200_seeds(case, rng):
             is_inside.append(gap <= 2.0 * found.log_partition_error)
     assert np.mean(is_near) >= 0.9
     assert np.mean(is_inside) >= 0.9
+
+
+def test_intervals_tell_how_often_they_may_miss(rng):
+    scores = rng.normal(size=(6, 6))
+    for engine in (
+        pm.HuberLaw(n_samples=20, delta=0.1),
+        pm.AdaPart(n_samples=20, delta=0.1),
+        pm.Nesting(certificate="rigorous", epsilon=0.3, delta=0.1, depth=2, tail=2),
+    ):
+        told = engine.infer(scores).diagnostics
+        assert told.interval_certificate == "rigorous"
+        assert told.delta == 0.1
+    assert pm.Nesting(n_samples=100).infer(scores).diagnostics.delta == 0.0
+    assert pm.Bethe().infer(scores).diagnostics.delta == 0.0
+    both = pm.HuberLaw(n_samples=20, delta=0.1).infer([scores, scores[:5, :5]])
+    assert both.diagnostics.delta == 0.1

@@ -392,6 +392,11 @@ def test_the_better_answer_is_kept():
     known = part("asymptotic", 0.01, effective=900.0)
     assert guess.better(few).marginal_errors is guess.marginal_errors
     assert guess.better(many).marginal_errors is many.marginal_errors
+    rough = part("heuristic", 0.0005, effective=900.0, log_error=0.7)
+    outside = part("heuristic", 0.0005, effective=900.0, value=-20.0)
+    for poor in (few, rough, outside):
+        assert guess.better(poor).marginal_errors is guess.marginal_errors
+        assert poor.better(guess).marginal_errors is guess.marginal_errors
     assert many.better(known).marginal_errors is known.marginal_errors
     assert known.better(many).marginal_errors is known.marginal_errors
     assert guess.better(known).interval == (-1.0, 1.0)
@@ -403,7 +408,8 @@ def test_what_lies_outside_an_interval_that_holds_is_not_trusted():
     assert guess.better(near).is_settled
     assert guess.better(near).log_partition == 1.0
     assert not guess.better(far).is_trusted
-    assert guess.better(far).log_partition == 1.0
+    assert guess.better(far).marginal_errors is guess.marginal_errors
+    assert far.better(guess).marginal_errors is guess.marginal_errors
     assert guess.better(part("heuristic", 0.1, value=math.nan)).log_partition == 0.0
 
 
@@ -475,3 +481,18 @@ def test_hopeless_filters_that_are_trusted_get_the_rest_of_the_time(slow_machine
     assert asked[1].random_state != asked[2].random_state
     assert answer.marginal_error == pytest.approx(0.02 / math.sqrt(2))
     assert clock.now < 12.0
+
+
+def test_filters_of_which_one_outweighs_the_rest_do_not_beat_belief_propagation(rng):
+    scores = 20.0 * rng.normal(size=(120, 120))
+    one, other = (
+        rungs.Task.ask(
+            task(scores, None), pm.Nesting(particles=64, n_samples=640, random_state=seed)
+        )
+        for seed in (0, 5)
+    )
+    gaps = np.abs(one.marginals - other.marginals)
+    assert (gaps <= 4.0 * np.hypot(one.marginal_errors, other.marginal_errors)).all()
+    assert not one.is_trusted
+    guess, _ = rungs.propagate(task(scores, None))
+    assert guess.better(one).diagnostics.engine == "bethe"

@@ -8,6 +8,7 @@ import pytest
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
 from permatch.inference.bethe import Bethe
+from permatch.kernels.repair import repair
 from tests.helpers import random_scores
 
 G4 = 0.5 * np.array([[0.0, 1, 2, 3], [1, 0, 1, 2], [3, 1, 0, 1], [2, 2, 1, 0]])
@@ -136,6 +137,38 @@ def test_interval_holds_without_convergence(rng):
     assert lower <= pm.log_partition(scores) <= upper
 
 
+@pytest.mark.parametrize("max_iter", [1, 5, 20])
+@pytest.mark.parametrize("width", [1, 2, 6])
+def test_beliefs_are_doubly_stochastic_without_convergence(rng, width, max_iter):
+    reach = np.abs(np.subtract.outer(np.arange(120), np.arange(120)))
+    scores = np.where(reach <= width, 3.0 * rng.normal(size=(120, 120)), -np.inf)
+    result = Bethe(max_iter=max_iter).infer(scores)
+    for axis in (0, 1):
+        np.testing.assert_allclose(result.marginals.sum(axis=axis), 1.0, atol=1e-6)
+    assert (result.marginals >= 0.0).all()
+    assert (result.marginals[scores == -np.inf] == 0.0).all()
+    lower, upper = result.diagnostics.interval
+    best = scores[range(120), pm.MatchingDistribution(scores).mode()].sum()
+    assert best - 1e-6 <= lower <= upper
+
+
+@pytest.mark.parametrize("density", [0.05, 0.3, 1.0])
+def test_any_table_is_repaired(rng, density):
+    may_carry = rng.random((30, 30)) < density
+    may_carry[range(30), rng.permutation(30)] = True
+    table = np.where(may_carry, rng.random((30, 30)) ** 8, 0.0)
+    assert repair(table, may_carry) < 1e-12
+    np.testing.assert_allclose(table.sum(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-12)
+    assert (table >= 0.0).all()
+    assert (table[~may_carry] == 0.0).all()
+
+
+def test_a_table_beyond_repair_says_so():
+    may_carry = np.array([[True, True], [False, False]])
+    assert repair(np.where(may_carry, 0.5, 0.0), may_carry) == pytest.approx(1.0)
+
+
 def test_report(rng):
     diagnostics = Bethe().infer(rng.normal(size=(30, 30))).diagnostics
     assert diagnostics.is_converged
@@ -191,7 +224,17 @@ def test_infeasible_graphs_are_named():
 
 
 @pytest.mark.parametrize(
-    "options", [{"tol": -1}, {"tol": "a"}, {"max_iter": 0}, {"damping": 1.0}], ids=str
+    "options",
+    [
+        {"tol": -1},
+        {"tol": "a"},
+        {"max_iter": 0},
+        {"max_iter": 10**30},
+        {"damping": 1.0},
+        {"bounds": np.ones(2)},
+        {"bounds": 1},
+    ],
+    ids=str,
 )
 def test_bad_options(options):
     with pytest.raises(InvalidOptionError, match=next(iter(options))):

@@ -8,7 +8,15 @@ import pytest
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError
 from permatch.inference.bounds import METHODS, log_partition_bounds
-from permatch.kernels.bounds import log_bound, log_minor_bounds, rank_entries
+from permatch.kernels.bounds import (
+    SOULES,
+    fill_steps,
+    first_gap,
+    log_bound,
+    log_minor_bounds,
+    rank_entries,
+    sharpen,
+)
 from tests.helpers import random_scores
 from tests.inference.test_bethe import G4, many_graphs
 
@@ -148,3 +156,24 @@ def test_errors():
         log_partition_bounds(G4, "bregman")
     with pytest.raises(InfeasibleGraphError):
         log_partition_bounds(np.array([[0.0, -np.inf], [0.0, -np.inf]]))
+
+
+def test_ranking_begins_coarsely_where_ties_are_broken_anew(rng):
+    row = 1.0 + 1e-16 * rng.integers(0, 40, 300)
+    order = np.argsort(-row, kind="stable")
+    assert first_gap(row, order) == 1
+    assert first_gap(row[rng.permutation(300)], order) == 701
+
+
+def test_sharpening_ends_where_nothing_changes():
+    weights = np.full((50, 50), 0.02)
+    steps = np.empty(50)
+    fill_steps(SOULES, steps)
+    rough = sharpen(weights.copy(), steps, 0)
+    assert sharpen(weights, steps, 10**12) == pytest.approx(rough, abs=1e-9)
+
+
+def test_zeros_and_ones_are_bounded_all_the_same(rng):
+    for scores in (np.zeros((14, 14)), (rng.random((14, 14)) < 0.5).astype(float)):
+        lower, upper = log_partition_bounds(scores)
+        assert lower <= pm.log_partition(scores) <= upper + 1e-9

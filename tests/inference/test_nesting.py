@@ -9,7 +9,12 @@ import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
 from permatch.inference import nesting_run, sampling
 from permatch.inference.betting import Gambler, bet_until
-from permatch.inference.estimates import add_sums, empty_sums, log_mean
+from permatch.inference.estimates import (
+    add_sums,
+    empty_sums,
+    estimate_from_filters,
+    log_mean,
+)
 from permatch.inference.nesting import Nesting
 from permatch.inference.nesting_table import NestingTable, deepen
 from permatch.inference.proposals import balanced_weights, make_plan, tightest_plan
@@ -336,6 +341,81 @@ def test_uneven_weights_are_not_trusted(rng):
     assert result.diagnostics.certificate == "heuristic"
 
 
+def filter_ends(logs, tables):
+    """Return filters of known log-weights and marginals."""
+    plan = make_plan(np.ones((2, 2)), 0.0, depth=0, tail=0, is_transposed=False)
+    ends = []
+    for log, table in zip(logs, tables, strict=True):
+        sums = empty_sums(2)
+        sums.totals[:] = log, 64.0, 64.0, 1.0, 64
+        sums.first[:] = 64.0 * table
+        ends.append((plan, sums))
+    return ends
+
+
+def test_one_filter_that_outweighs_the_rest_knows_little():
+    tables = [np.eye(2), *[np.eye(2)[::-1]] * 4]
+    found = estimate_from_filters(filter_ends([50.0, 0.0, 1.0, 2.0, 3.0], tables))
+    assert found.effective_filters == pytest.approx(1.0)
+    assert found.effective <= 1.0
+    assert found.largest_share == pytest.approx(1.0)
+    assert (found.marginal_errors > 0.5).all()
+    assert found.log_partition_error > 10.0
+    alike = estimate_from_filters(filter_ends([50.0, 0.0, 1.0, 2.0, 3.0], [np.eye(2)] * 5))
+    assert (alike.marginal_errors > 0.5).all()
+
+
+def test_filters_of_equal_weights_count_in_full():
+    tables = [np.full((2, 2), 0.5) + shift for shift in (-0.02, -0.01, 0.0, 0.01, 0.02)]
+    found = estimate_from_filters(filter_ends([0.0] * 5, tables))
+    assert found.effective_filters == pytest.approx(5.0)
+    spread = np.std([table[0, 0] for table in tables], ddof=1) / math.sqrt(5)
+    expected = math.hypot(spread, 1.0 / found.effective)
+    np.testing.assert_allclose(found.marginal_errors, expected)
+    assert found.log_partition_error == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options", [{"particles": 64, "n_samples": 640}, {"n_samples": 64}]
+)
+def test_few_effective_draws_are_not_trusted(options, rng):
+    diagnostics = Nesting(**options).infer(random_scores(rng, 12)).diagnostics
+    assert diagnostics.certificate == "heuristic"
+    assert not diagnostics.is_converged
+
+
+def test_draws_of_failed_bets_are_counted(rng):
+    scores = random_scores(rng, 14, 1.0)
+    plain = Nesting(n_samples=640).infer(scores).diagnostics
+    assert plain.n_samples == 640
+    options = {"n_samples": 640, "certificate": "rigorous", "epsilon": 0.02}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("permatch.inference.nesting.draws_needed", lambda *_: 0.0)
+        failed = Nesting(max_samples=256, **options).infer(scores).diagnostics
+    assert "too few draws for a rigorous interval" in failed.reason
+    assert failed.n_samples >= 640 + 256
+
+
+def banded_scores(rng, size, width, spread):
+    scores = spread * rng.normal(size=(size, size))
+    nodes = np.arange(size)
+    scores[np.abs(np.subtract.outer(nodes, nodes)) > width] = -np.inf
+    return scores
+
+
+@pytest.mark.parametrize("spread", [1.0, 8.0])
+@pytest.mark.parametrize("particles", ["auto", 256])
+def test_errors_cover_where_few_edges_are_allowed(spread, particles, rng):
+    scores = banded_scores(rng, 18, 2, spread)
+    exact = pm.infer(scores)
+    assert exact.is_exact
+    result = Nesting(tol=0.03, particles=particles).infer(scores)
+    gaps = np.abs(result.marginals - exact.marginals)
+    assert (gaps <= 6.0 * result.marginal_errors + 1e-12).all()
+    gap = abs(result.log_partition - exact.log_partition)
+    assert gap <= 5.0 * result.log_partition_error + 1e-9
+
+
 # ---- seeds, threads, budget, options
 
 
@@ -395,6 +475,33 @@ def _without_drawing(run):
     return first_tasks
 
 
+def test_more_samples_than_there_is_time_for(rng):
+    result = Nesting(n_samples=10**12, budget=0.05).infer(random_scores(rng, 9))
+    assert 0 < result.diagnostics.n_samples < 10**9
+    assert not result.diagnostics.is_converged
+
+
+def test_rounds_do_not_change_the_answer(rng, monkeypatch):
+    scores = random_scores(rng, 12, 2.0)
+    engine = Nesting(n_samples=50_000, particles=None)
+    whole = engine.infer(scores)
+    monkeypatch.setattr(nesting_run, "_TASKS_AT_ONCE", 3)
+    rounds = engine.infer(scores)
+    assert rounds.diagnostics.n_samples == whole.diagnostics.n_samples
+    np.testing.assert_array_equal(rounds.marginals, whole.marginals)
+
+
+def test_numpy_integers_are_integers(rng):
+    scores = random_scores(rng, 12, 2.0)
+    plain = Nesting(particles=64, n_samples=640, tail=2)
+    numpy = Nesting(particles=np.int64(64), n_samples=np.int32(640), tail=np.int8(2))
+    assert plain == numpy
+    assert "filters of 64" in numpy.infer(scores).diagnostics.reason
+    np.testing.assert_array_equal(
+        plain.infer(scores).marginals, numpy.infer(scores).marginals
+    )
+
+
 def test_sums_add_up_in_any_scale():
     one, other = empty_sums(1), empty_sums(1)
     one.totals[:] = 0.0, 2.0, 2.0, 1.0, 2
@@ -418,7 +525,18 @@ def test_sums_add_up_in_any_scale():
         ({"random_state": -1}, "random_state of Nesting must be"),
         ({"particles": "many"}, "particles of Nesting"),
         ({"max_size": 10**6}, "max_size of Nesting must be at most"),
+        ({"tol": 1e-300}, "tol of Nesting must be at least 1e-100, got 1e-300"),
+        ({"tol": 10**400}, "tol of Nesting must be a number above 0 and below 1"),
+        ({"particles": 10**9}, "particles of Nesting, .* must be at most 100000"),
+        ({"particles": 10**30}, "particles of Nesting, .* must be at most 100000"),
+        ({"particles": np.zeros(2)}, "particles of Nesting"),
+        ({"n_samples": 10**30}, "n_samples of Nesting must be at most"),
+        ({"max_samples": 10**30}, "max_samples of Nesting must be at most"),
+        ({"certificate": np.array(["asymptotic"] * 2)}, "certificate of Nesting"),
+        ({"transpose_check": np.ones(2)}, "transpose_check of Nesting must be True or"),
+        ({"budget": "a"}, "budget of Nesting must be a number of seconds"),
     ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_options_are_checked(options, message):
     with pytest.raises(InvalidOptionError, match=message):

@@ -310,8 +310,16 @@ def test_starts_are_feasible_and_apart():
         ({"block_size": 13}, "block_size of SwapChain must be at most 12, got 13"),
         ({"proposals": "jump"}, "proposals of SwapChain must be one of 'swap', 'block'"),
         ({"burn_in": -1}, "burn_in of SwapChain"),
-        ({"tol": 0}, "tol of SwapChain must be above 0"),
-        ({"budget": math.inf}, "budget of SwapChain must be above 0"),
+        ({"tol": 0}, "tol of SwapChain must be a number above 0"),
+        ({"tol": "a"}, "tol of SwapChain must be a number above 0"),
+        ({"tol": 1e-300}, "tol of SwapChain must be at least 1e-100"),
+        ({"budget": 0}, "budget of SwapChain must be a number of seconds above 0"),
+        ({"budget": "a"}, "budget of SwapChain must be a number of seconds above 0"),
+        ({"proposals": [1]}, "proposals of SwapChain must be one of 'swap', 'block'"),
+        ({"n_chains": 10**7}, "n_chains of SwapChain must be at most 256"),
+        ({"tempering": 10**9}, "tempering of SwapChain must be at most 1024"),
+        ({"tempering": np.ones(2)}, "tempering of SwapChain must be a whole number"),
+        ({"n_sweeps": 10**30}, "n_sweeps of SwapChain must be at most"),
         ({"random_state": -1}, "random_state of SwapChain"),
         ({"max_size": 10**6}, "max_size of SwapChain must be at most 2000"),
     ],
@@ -320,6 +328,22 @@ def test_starts_are_feasible_and_apart():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(InvalidOptionError, match=message):
         SwapChain(**options)
+
+
+def test_numpy_integers_are_integers():
+    scores = np.random.default_rng(0).normal(size=(6, 6))
+    plain = SwapChain(n_sweeps=64, burn_in=64, n_chains=2, tempering=3)
+    numpy = SwapChain(
+        n_sweeps=np.int64(64),
+        burn_in=np.int64(64),
+        n_chains=np.int32(2),
+        tempering=np.int16(3),
+    )
+    assert plain == numpy
+    np.testing.assert_array_equal(
+        plain.report(scores).marginals, numpy.report(scores).marginals
+    )
+    assert SwapChain(tempering=np.False_).tempering is False
 
 
 def test_too_large_a_graph_is_refused_with_its_cost():

@@ -26,6 +26,7 @@ def describe_accuracy(distribution: "MatchingDistribution") -> dict[str, Any]:
         "log_partition_error": _finite(distribution.log_partition_error),
         "interval": told.interval,
         "interval_certificate": told.interval_certificate,
+        "interval_delta": told.delta,
         "marginal_error": 0.0 if distribution.is_exact else _finite(told.marginal_error),
         "seconds": told.seconds,
         "steps": [_describe_step(step) for step in told.steps],
@@ -41,6 +42,7 @@ def _describe_step(step: "Diagnostics") -> dict[str, Any]:
         "log_partition_error": _finite(step.log_partition_error),
         "interval": step.interval,
         "interval_certificate": step.interval_certificate,
+        "interval_delta": step.delta,
         "marginal_error": _finite(step.marginal_error),
         "n_samples": step.n_samples,
         "effective_samples": _finite(step.effective_samples),
@@ -62,13 +64,21 @@ def accuracy_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("certificate", f"{certificate}: {_MEANINGS[certificate]}{met}")]
     if summary["interval"] is not None:
         low, high = summary["interval"]
-        kind = summary["interval_certificate"]
-        meaning = "holds for certain" if kind == "rigorous" else "as the samples say"
+        meaning = _interval_meaning(
+            summary["interval_certificate"], summary["interval_delta"]
+        )
         rows.append(("interval", f"log-partition from {low:.8g} to {high:.8g}, {meaning}"))
     if (error := summary["marginal_error"]) is not None:
         what = "error" if certificate == "rigorous" else "standard error"
         rows.append(("edges", f"{what} of a probability at most {error:.2g}"))
     return rows
+
+
+def _interval_meaning(certificate: str, delta: float) -> str:
+    """Say how far an interval is to be trusted."""
+    if certificate != "rigorous":
+        return "as the samples say"
+    return f"holds but for probability {delta:g}" if delta else "holds for certain"
 
 
 def log_partition_text(summary: dict[str, Any]) -> str:

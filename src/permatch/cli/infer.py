@@ -76,7 +76,14 @@ def infer(
         int, typer.Option("--k", "-k", min=0, help="Most probable matchings to list.")
     ] = 5,
     samples: Annotated[
-        int, typer.Option("--samples", "-n", min=0, help="Random matchings to draw.")
+        int,
+        typer.Option(
+            "--samples",
+            "-n",
+            min=0,
+            help="Random matchings to draw, exact ones: beyond 24 rows each may take "
+            "from milliseconds to seconds.",
+        ),
     ] = 0,
     seed: Annotated[
         int,

@@ -1,20 +1,110 @@
-"""Checks of engine options."""
+"""Checks of engine options, shared by all engines.
+
+Every check returns the value in its plain form (an `int` for a NumPy integer, say), so that
+what an engine keeps is what kernels take.
+"""
 
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
+from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
+
+#: The least tolerance or probability an engine takes; squares of it are still above 0.
+LEAST_FRACTION = 1e-100
+# What users may ask of the engine that hands shares of it on to others.
+_LEAST_ASKED = 1e-12
+#: More draws, trials or sweeps than any machine makes.
+MOST_DRAWS = 10**15
 
 
 def check_number(value: Any, name: str, lowest: float, highest: float) -> float:
     """Return `value` as a float of at least `lowest` and below `highest`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not lowest <= float(value) < highest
-    ):
+    if not _is_number(value) or not lowest <= float(value) < highest:
         raise InvalidOptionError(
             f"{name} must be a number of at least {lowest:g} and below {highest:g}, got "
             f"{value!r}."
         )
     return float(value)
+
+
+def check_fraction(
+    value: Any, name: str, *, is_optional: bool = False, lowest: float = _LEAST_ASKED
+) -> Any:
+    """Return `value` as a float strictly between 0 and 1, or None where that is allowed."""
+    if is_optional and value is None:
+        return None
+    if not (_is_number(value) and 0.0 < float(value) < 1.0):
+        raise InvalidOptionError(
+            f"{name} must be a number above 0 and below 1"
+            f"{', or None' if is_optional else ''}; got {value!r}."
+        )
+    if float(value) < lowest:
+        raise InvalidOptionError(
+            f"{name} must be at least {lowest:g}, got {value!r}. No number of draws gets "
+            "there: ask for less."
+        )
+    return float(value)
+
+
+def check_budget(value: Any, name: str) -> float | None:
+    """Return `value` as a number of seconds above 0, or None."""
+    if value is None:
+        return None
+    if not (_is_number(value) and float(value) > 0.0):
+        raise InvalidOptionError(
+            f"{name} must be a number of seconds above 0, or None; got {value!r}."
+        )
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return `value` as one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidOptionError(
+            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
+        )
+    return str(value)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` as a boolean."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidOptionError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def check_limited_count(
+    value: Any, name: str, lowest: int, highest: int, why: str = "More would never end."
+) -> int:
+    """Return `value` as an int from `lowest` to `highest`."""
+    count = check_count(value, name, lowest)
+    if count > highest:
+        raise InvalidOptionError(f"{name} must be at most {highest}, got {count}. {why}")
+    return count
+
+
+def check_optional_count(
+    value: Any, name: str, lowest: int, highest: int, why: str = "More would never end."
+) -> int | None:
+    """Return `value` as an int from `lowest` to `highest`, or None."""
+    return None if value is None else check_limited_count(value, name, lowest, highest, why)
+
+
+def keep(engine: object, **values: Any) -> None:
+    """Put checked values into the fields of a frozen engine."""
+    for name, value in values.items():
+        object.__setattr__(engine, name, value)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether `value` is one real number that a float can hold."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True

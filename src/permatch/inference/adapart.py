@@ -7,13 +7,16 @@ from typing import ClassVar
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
 from permatch.errors import PrecisionError
+from permatch.inference._options import check_limited_count, keep
 from permatch.inference.perfect import PerfectSampler, Trials
 from permatch.inference.proposals import balanced_weights
 from permatch.inference.sampling import log2_of
 from permatch.kernels.adapart import soules_factors, soules_steps, try_chunk
 from permatch.kernels.random import seed_state
+
+# Partitions of size 60 so long take 0.3 GB.
+_LONGEST_LIST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,14 @@ class AdaPart(PerfectSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count(self.max_list, "max_list of AdaPart", 1)
+        most = check_limited_count(
+            self.max_list,
+            "max_list of AdaPart",
+            1,
+            _LONGEST_LIST,
+            "Partitions that long would not fit into memory: use engine='nesting'.",
+        )
+        keep(self, max_list=most)
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one mild graph takes on one thread."""

@@ -35,8 +35,10 @@ class Allowance:
     def free(self) -> Iterator[None]:
         """Do something whose time does not count."""
         start = _clock()
-        yield
-        self._start += _clock() - start
+        try:
+            yield
+        finally:
+            self._start += _clock() - start
 
 
 @cache
@@ -44,4 +46,6 @@ def load_kernels(engine: AbstractEngine) -> None:
     """Have an engine's kernels compiled or loaded, by a graph too small to matter."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        engine._infer_stack(np.zeros((1, 12, 12)), np.zeros(1, dtype=np.intp), Job())
+        size = min(engine.max_size, 12)
+        scores = np.zeros((1, size, size))
+        engine._infer_stack(scores, np.zeros(1, dtype=np.intp), Job())

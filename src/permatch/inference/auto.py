@@ -56,9 +56,10 @@ class AutoEngine(AbstractEngine):
     delta : float
         Probability with which the tolerance may be missed.
     budget : float or None
-        Seconds per graph; None for no limit.  It is overrun by half at most, the time to
-        compile kernels at their first use and one pass of `Bethe` (2 s at m = 1000) apart.
-        Answers that use it up depend on the machine.
+        Seconds per graph; None for no limit.  It is overrun by half at most, apart from
+        the time to compile kernels at their first use and from the least there is, beliefs
+        of `Bethe` without an interval (about 1 s at m = 1000).  Answers that use it up
+        depend on the machine.
     random_state : int
         Seed; the same scores and seed give the same answer.
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
-from permatch.inference._options import check_number
+from permatch.inference._options import check_flag, check_limited_count, check_number, keep
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
 from permatch.kernels.bethe import infer_stack
@@ -18,6 +17,8 @@ from permatch.kernels.bounds import SOULES
 _SHARPENING = 30
 # Entries handled by one task.
 _ENTRIES_PER_TASK = 1 << 12
+# Beliefs that so many sweeps do not settle never will.
+_MOST_SWEEPS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,13 @@ class Bethe(AbstractEngine):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self.tol, "tol of Bethe", 0.0, 1.0)
-        check_count(self.max_iter, "max_iter of Bethe", 1)
+        keep(
+            self,
+            max_iter=check_limited_count(
+                self.max_iter, "max_iter of Bethe", 1, _MOST_SWEEPS
+            ),
+            bounds=check_flag(self.bounds, "bounds of Bethe"),
+        )
         check_number(self.damping, "damping of Bethe", 0.0, 1.0)
 
     def log2_seconds(self, size: int) -> float:

@@ -12,11 +12,12 @@ begun if that is too little for it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.inference.allowance import Allowance
+from permatch.inference.allowance import Allowance, load_kernels
 from permatch.inference.base import Job
 from permatch.inference.glynn import Glynn
 from permatch.inference.parts import PartAnswer, Split, solve_exactly
@@ -24,6 +25,7 @@ from permatch.inference.result import Diagnostics
 from permatch.inference.rungs import Task, draw, factor_for_all, propagate, walk
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsification import MAX_BLOCK, Sparsification, plan_blocks
+from permatch.inference.subset_dp import SubsetDP
 
 # Blocks are looked for such that what lies across them is at most this ...
 _NEGLIGIBLE = 1e-9
@@ -87,6 +89,10 @@ class Escalation:
             bound = found.log_error_bound
             self._split = Split(found.blocks, bound, found.rounding if bound else 0.0)
             small = [k for k, (rows, _) in enumerate(found.blocks) if len(rows) <= largest]
+            with self._time.free():
+                load_kernels(SmallBatch())
+                load_kernels(Glynn())
+                load_kernels(SubsetDP())  # the fallback of `Glynn`
             solved = solve_exactly(
                 self._scores, [found.blocks[k] for k in small], self._job
             )
@@ -114,7 +120,7 @@ class Escalation:
         """Look for blocks of at most so many nodes, failing that for blocks of any size."""
         cells, tol = len(self._scores) ** 3, self._aims.tol
         with self._time.free():
-            plan_blocks(np.zeros((9, 9)), _NEGLIGIBLE, 4, is_any_size=True)
+            _load_search()
         story: list[str] = []
         if largest > 0 and _SECONDS_SMALL * cells <= _SEARCH_SHARE * self._time.left:
             found = plan_blocks(self._scores, _NEGLIGIBLE, largest, is_any_size=False)
@@ -230,10 +236,21 @@ class Escalation:
                 interval_certificate="rigorous"
                 if interval is not None and report.certificate != "exact"
                 else "",
+                delta=0.0,
                 seconds=self._time.seconds,
                 steps=tuple(self._steps),
             ),
         )
+
+
+@cache
+def _load_search() -> None:
+    """Have the kernels of the search for blocks compiled or loaded, whatever it finds."""
+    flat = np.zeros((20, 20))  # one block too large for exact cofactors
+    peaked = np.where(np.kron(np.eye(3), np.ones((4, 4))) > 0.0, 0.0, -60.0)
+    for scores in (flat, peaked):
+        plan_blocks(scores, _NEGLIGIBLE, 4, is_any_size=False)
+        plan_blocks(scores, 1e-4, 1, is_any_size=True)
 
 
 def _blocks(count: int) -> str:

@@ -11,6 +11,11 @@ from permatch.inference.betting import MeanInterval
 from permatch.inference.proposals import Plan
 from permatch.kernels.nesting_sums import Sums
 
+# Fewer effective draws, or filters, or draws of all filters, are not to be trusted, ...
+_FEWEST_EFFECTIVE, _FEWEST_FILTERS, _FEWEST_PARTICLES = 100.0, 5.0, 1000
+# ... nor those of which one draw, or one filter, weighs more than this.
+_LARGEST_SHARE, _LARGEST_SHARE_OF_FILTER = 0.05, 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -29,7 +34,9 @@ class Estimate:
     relative_variance : float
         Variance of a draw's weight over its squared mean.
     largest_share : float
-        Share of the heaviest draw in the sum of weights.
+        Share of the heaviest draw, or filter, in the sum of weights.
+    effective_filters : float
+        As many filters of equal weights would tell as much; infinite for plain draws.
     """
 
     log_partition: float
@@ -40,6 +47,7 @@ class Estimate:
     effective: float
     relative_variance: float
     largest_share: float
+    effective_filters: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +66,16 @@ class Answer:
     note: str = ""
 
     def with_guarantee(
-        self, found: MeanInterval | None, log_bound: float, epsilon: float
+        self, found: MeanInterval | None, n_bet: int, log_bound: float, epsilon: float
     ) -> "Answer":
-        """Return the answer with a guaranteed interval, if the bets came to an end."""
+        """Return the answer with a guaranteed interval, if `n_bet` bets came to an end."""
         if found is None:
             note = "too few draws for a rigorous interval"
             return replace(
-                self, is_converged=False, note="; ".join(filter(None, [self.note, note]))
+                self,
+                n_draws=self.n_draws + n_bet,
+                is_converged=False,
+                note="; ".join(filter(None, [self.note, note])),
             )
         own = math.exp(self.log_partition - log_bound)
         return replace(
@@ -73,7 +84,7 @@ class Answer:
             log_partition=log_bound + math.log(found.nearest(own, epsilon)),
             interval=(log_bound + math.log(found.low), log_bound + math.log(found.high)),
             interval_certificate="rigorous",
-            n_draws=self.n_draws + found.n_draws,
+            n_draws=self.n_draws + n_bet,
             acceptance=found.mean,
         )
 
@@ -150,35 +161,52 @@ def estimate_from_draws(plan: Plan, sums: Sums) -> Estimate:
 
 
 def estimate_from_filters(ends: Sequence[tuple[Plan, Sums]]) -> Estimate:
-    """Return the estimate of several particle filters, its error by their spread."""
+    """Return the estimate of several particle filters, its error by their spread.
+
+    Where a few filters outweigh the rest, their weighted spread says nothing: it is 0 if
+    there is only one.  So the spread is that of all filters alike, and as many count as
+    filters of equal weights would tell as much.  No filter counts for more draws than the
+    spread of the weights allows.
+    """
+    n_filters = len(ends)
+    n_draws = int(sum(sums.totals[4] for _, sums in ends))
     logs = np.array([plan.log_bound + log_mean(sums) for plan, sums in ends])
     weights = np.exp(logs - logs.max())
-    tables = np.stack(
-        [
-            plan.to_graph(sums.first / max(sums.totals[1], np.finfo(float).tiny))
-            for plan, sums in ends
-        ]
-    )
-    n_filters = len(ends)
     shares = weights / weights.sum()
+    is_alive = shares > 0.0
+    tables = np.stack([_marginals_of(plan, sums) for plan, sums in ends])
     marginals = np.tensordot(shares, tables, 1)
-    bessel = n_filters / (n_filters - 1.0)
-    variances = np.tensordot(shares**2, (tables - marginals) ** 2, 1) * bessel
-    variance = float(np.var(weights, ddof=1) / weights.mean() ** 2)
+    squares = (tables - marginals) ** 2
+    effective_filters = 1.0 / float(shares @ shares)
+    bessel = n_filters / max(n_filters - 1.0, 1.0)
+    weighted = np.tensordot(shares**2, squares, 1) * bessel
+    unweighted = squares[is_alive].mean(axis=0) * bessel / effective_filters
+    variances = np.maximum(weighted, unweighted)
+    variance = _variance(n_filters * shares)
     doubt = float(np.sum(marginals * (1.0 - marginals)))
     effective = max(doubt, 1e-12) / max(float(np.sum(variances)), 1e-300)
-    n_draws = int(sum(sums.totals[4] for _, sums in ends))
-    effective = min(effective, float(n_draws))
+    per_filter = 1.0 / min(max(variance, 1e-6), 1.0) ** 2
+    effective = min(effective, effective_filters * per_filter, float(n_draws))
     return Estimate(
         float(logs.max() + math.log(weights.mean())),
-        math.sqrt(variance / n_filters),
+        math.sqrt(max(variance / n_filters, _variance(logs[is_alive]) / effective_filters)),
         np.minimum(marginals, 1.0),
-        np.hypot(np.sqrt(variances), 1.0 / effective),
+        np.minimum(np.hypot(np.sqrt(variances), 1.0 / effective), 1.0),
         n_draws,
         effective,
         variance * n_draws / n_filters,
-        float(shares.max()) if n_filters > 20 else 0.0,
+        float(shares.max()),
+        effective_filters,
     )
+
+
+def _marginals_of(plan: Plan, sums: Sums) -> FloatArray:
+    return plan.to_graph(sums.first / max(sums.totals[1], np.finfo(float).tiny))
+
+
+def _variance(values: FloatArray) -> float:
+    """Return the variance of values; 0 of a single one."""
+    return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def pool(estimates: Sequence[Estimate]) -> Estimate:
@@ -188,6 +216,9 @@ def pool(estimates: Sequence[Estimate]) -> Estimate:
     effective = np.array([estimate.effective for estimate in estimates])
     shares = effective / effective.sum()
     n_draws = sum(estimate.n_draws for estimate in estimates)
+    inverse = sum(
+        float(a) ** 2 / e.effective_filters for a, e in zip(shares, estimates, strict=True)
+    )
     return Estimate(
         float(sum(a * e.log_partition for a, e in zip(shares, estimates, strict=True))),
         math.sqrt(
@@ -206,6 +237,7 @@ def pool(estimates: Sequence[Estimate]) -> Estimate:
         float(effective.sum()),
         n_draws / float(effective.sum()) - 1.0,
         max(float(a * e.largest_share) for a, e in zip(shares, estimates, strict=True)),
+        1.0 / inverse if inverse > 0.0 else math.inf,
     )
 
 
@@ -221,3 +253,17 @@ def disagree(one: Estimate, other: Estimate, tol: float) -> bool:
     errors = np.hypot(one.marginal_errors, other.marginal_errors)
     gaps = np.abs(one.marginals - other.marginals)
     return bool((gaps > np.maximum(6.0 * errors, tol)).any())
+
+
+def is_even(estimate: Estimate) -> bool:
+    """Return whether enough draws, or filters, stand behind the errors of an estimate."""
+    if estimate.effective < _FEWEST_EFFECTIVE:
+        return False
+    if estimate.effective_filters == math.inf:  # plain draws
+        return estimate.largest_share <= _LARGEST_SHARE
+    return (
+        estimate.largest_share <= _LARGEST_SHARE_OF_FILTER
+        and estimate.effective_filters >= _FEWEST_FILTERS
+        # What a few filters of few particles each say of their own spread is rough.
+        and estimate.n_draws >= _FEWEST_PARTICLES
+    )

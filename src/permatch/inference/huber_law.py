@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch.inference._options import check_choice, keep
 from permatch.inference.perfect import PerfectSampler, Trials
 from permatch.inference.proposals import balanced_weights, columns_by_entropy
-from permatch.inference.sampling import check_choice, log2_of
+from permatch.inference.sampling import log2_of
 from permatch.kernels.huber_law import try_chunk
 from permatch.kernels.random import seed_state
 from permatch.kernels.tail_bounds import fill_huber_law, huber_law_nodes
@@ -64,7 +65,7 @@ class HuberLaw(PerfectSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.bound, "bound of HuberLaw", _BOUNDS)
+        keep(self, bound=check_choice(self.bound, "bound of HuberLaw", _BOUNDS))
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one mild graph takes on one thread."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
-from permatch.errors import SizeLimitError
+from permatch.errors import PrecisionError, SizeLimitError
 from permatch.inference.estimates import empty_sums, log_mean
 from permatch.inference.nesting_table import NestingTable
 from permatch.inference.sparsification import plan_blocks
@@ -20,8 +20,8 @@ from permatch.kernels.random import seed_state
 NEGLIGIBLE = 1e-12
 # Draws that tell which share of draws will be kept.
 _PILOT = 2048
-# Most multiplications for all draws of a block: a minute or two.
-_MOST_STEPS = 1e11
+# Most multiplications for all draws of a block, a minute or two, and most draws.
+_MOST_STEPS, _MOST_DRAWS = 1e11, 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +89,24 @@ class MatchingSamples:
         Raises
         ------
         SizeLimitError
-            If it would take too many draws, by a first round of them.
+            If it would take too many draws, by a first round of them, or does.
         """
         for table in self.tables:
             if isinstance(table, NestingTable):
                 _check_share(table, n)
         size = sum(len(rows) for rows, _ in self.blocks)
         if len(self.blocks) == 1:
-            return self.tables[0].sample(n, rng, n_jobs)
+            return _draw(self.tables[0], n, rng, n_jobs)
         with enough_memory(f"an array of {n} samples", 8.0 * n * size):
             matchings = np.empty((n, size), dtype=np.intp)
         for (rows, cols), table in zip(self.blocks, self.tables, strict=True):
-            matchings[:, rows] = cols[table.sample(n, rng, n_jobs)]
+            matchings[:, rows] = cols[_draw(table, n, rng, n_jobs)]
         return matchings
+
+
+def _most_draws(size: int) -> int:
+    """Return how many draws are made from a block at most, whatever becomes of them."""
+    return int(min(_MOST_STEPS / size**2, _MOST_DRAWS))
 
 
 def _check_share(table: NestingTable, n: int) -> None:
@@ -110,13 +115,28 @@ def _check_share(table: NestingTable, n: int) -> None:
     sums = empty_sums(size)
     add_chunk(table.plan.tables, seed_state(0), _PILOT, sums)
     log_share = min(log_mean(sums), 0.0)
-    most = _MOST_STEPS / size**2
-    if n == 0 or log_share >= math.log(n / most):
-        return
-    raise SizeLimitError(
-        f"exact samples are made by draws of which some are kept, {most:.2g} draws at most "
-        f"at size {size}; with these scores about one in exp({-log_share:.0f}) is, and {n} "
-        "samples were asked for. Ask for fewer, fix edges you know (given={row: col} makes "
-        "the graph smaller), or use engine='swap_chain', whose samples are approximate and "
-        "depend on each other."
+    if n and log_share < math.log(n / _most_draws(size)):
+        raise _too_many(size, n, f"about one in exp({-log_share:.0f}) is")
+
+
+def _draw(
+    table: SamplingTable | NestingTable, n: int, rng: np.random.Generator, n_jobs: int
+) -> IntArray:
+    """Draw from one block; SizeLimitError if the first round of draws had promised more."""
+    if isinstance(table, SamplingTable):
+        return table.sample(n, rng, n_jobs)
+    size = len(table.plan.order)
+    try:
+        return table.sample(n, rng, n_jobs, max_trials=_most_draws(size))
+    except PrecisionError as error:
+        raise _too_many(size, n, "too few were") from error
+
+
+def _too_many(size: int, n: int, found: str) -> SizeLimitError:
+    return SizeLimitError(
+        "exact samples are made by draws of which some are kept, "
+        f"{_most_draws(size):.2g} draws at most at size {size}; with these scores {found}, "
+        f"and {n} samples were asked for. Ask for fewer, fix edges you know "
+        "(given={row: col} makes the graph smaller), or use engine='swap_chain', whose "
+        "samples are approximate and depend on each other."
     )

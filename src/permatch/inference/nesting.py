@@ -8,22 +8,24 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
-from permatch.errors import InvalidOptionError
+from permatch.inference._options import (
+    LEAST_FRACTION,
+    MOST_DRAWS,
+    check_budget,
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_limited_count,
+    check_optional_count,
+    keep,
+)
 from permatch.inference.base import AbstractEngine, Job
 from permatch.inference.betting import bet_until, draws_needed
 from permatch.inference.estimates import Answer
 from permatch.inference.nesting_run import NestingRun, Settings
 from permatch.inference.nesting_table import deepen
 from permatch.inference.result import Diagnostics, StackResult, weakest
-from permatch.inference.sampling import (
-    Stopwatch,
-    check_budget,
-    check_choice,
-    check_fraction,
-    check_optional_count,
-    log2_of,
-    reduce_stack,
-)
+from permatch.inference.sampling import Stopwatch, log2_of, reduce_stack
 from permatch.kernels.nesting import weigh_chunk
 from permatch.kernels.random import seed_state
 
@@ -32,6 +34,8 @@ _CERTIFICATES = ("asymptotic", "rigorous")
 _CHUNK = 128
 _LARGEST_TAIL = 12
 _LARGEST_DEPTH = 22
+# They take 32 bytes for each node.
+_MOST_PARTICLES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,8 @@ class Nesting(AbstractEngine):
     -----
     O(m^2) a draw, sixteen at a time: about 2 microseconds at m = 50.  The marginals rest on
     standard errors, never on a guarantee; the interval of the log-partition says which of
-    the two stands behind it.
+    the two stands behind it.  With fewer than 100 effective draws, 5 effective filters or
+    1000 draws of filters the certificate is "heuristic".
     """
 
     max_size: int = 1000
@@ -103,27 +108,45 @@ class Nesting(AbstractEngine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self.tol, "tol of Nesting", is_optional=True)
-        check_fraction(self.delta, "delta of Nesting")
-        check_fraction(self.epsilon, "epsilon of Nesting")
-        check_optional_count(self.n_samples, "n_samples of Nesting", 1)
-        check_count(self.max_samples, "max_samples of Nesting", 1)
-        check_optional_count(self.depth, "depth of Nesting", 0)
-        check_count(self.tail, "tail of Nesting", 0)
-        check_count(self.random_state, "random_state of Nesting", 0)
-        check_choice(self.certificate, "certificate of Nesting", _CERTIFICATES)
-        check_budget(self.budget, "budget of Nesting")
-        for value, what, most in (
-            (self.depth, "depth", _LARGEST_DEPTH),
-            (self.tail, "tail", _LARGEST_TAIL),
+        tables = "The tables double with every column."
+        particles = self.particles
+        if particles is not None and not (
+            isinstance(particles, str) and particles == "auto"
         ):
-            if value is not None and value > most:
-                raise InvalidOptionError(
-                    f"{what} of Nesting must be at most {most}, got {value}. The tables "
-                    "double with every column."
-                )
-        if self.particles != "auto" and self.particles is not None:
-            check_count(self.particles, "particles of Nesting, if not 'auto',", 2)
+            particles = check_limited_count(
+                particles,
+                "particles of Nesting, if not 'auto' or None,",
+                2,
+                _MOST_PARTICLES,
+                "They would not fit into memory: raise n_samples for more filters.",
+            )
+        keep(
+            self,
+            tol=check_fraction(
+                self.tol, "tol of Nesting", is_optional=True, lowest=LEAST_FRACTION
+            ),
+            delta=check_fraction(self.delta, "delta of Nesting", lowest=LEAST_FRACTION),
+            epsilon=check_fraction(self.epsilon, "epsilon of Nesting"),
+            n_samples=check_optional_count(
+                self.n_samples, "n_samples of Nesting", 1, MOST_DRAWS
+            ),
+            max_samples=check_limited_count(
+                self.max_samples, "max_samples of Nesting", 1, MOST_DRAWS
+            ),
+            depth=check_optional_count(
+                self.depth, "depth of Nesting", 0, _LARGEST_DEPTH, tables
+            ),
+            tail=check_limited_count(
+                self.tail, "tail of Nesting", 0, _LARGEST_TAIL, tables
+            ),
+            certificate=check_choice(
+                self.certificate, "certificate of Nesting", _CERTIFICATES
+            ),
+            budget=check_budget(self.budget, "budget of Nesting"),
+            random_state=check_count(self.random_state, "random_state of Nesting", 0),
+            transpose_check=check_flag(self.transpose_check, "transpose_check of Nesting"),
+            particles=particles,
+        )
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
@@ -182,10 +205,13 @@ class Nesting(AbstractEngine):
         share = math.exp(min(0.0, log_partition - plan.log_bound))
         variance = answer.estimate.relative_variance
         found = None
+        n_bet = 0
         if draws_needed(share, 0.0, self.epsilon, self.delta) < self.max_samples:
 
             def draw(first: int, count: int) -> FloatArray:
+                nonlocal n_bet
                 n_chunks = -(-count // _CHUNK)
+                n_bet += n_chunks * _CHUNK
                 logs = np.empty((n_chunks, _CHUNK))
 
                 def weigh(k: int) -> None:
@@ -204,7 +230,7 @@ class Nesting(AbstractEngine):
                 self.max_samples,
                 watch.affordable,
             )
-        return answer.with_guarantee(found, plan.log_bound, self.epsilon)
+        return answer.with_guarantee(found, n_bet, plan.log_bound, self.epsilon)
 
     def _collect(
         self, reduced: FloatArray, offsets: FloatArray, answers: list[Answer]
@@ -240,6 +266,7 @@ class Nesting(AbstractEngine):
             interval_certificate=weakest(a.interval_certificate for a in answers)
             if answers
             else "",
+            delta=self.delta if any(a.acceptance is not None for a in answers) else 0.0,
             log_partition_error=float(errors.max(initial=0.0)),
             marginal_error=float(marginal_errors.max(initial=0.0)),
             n_samples=sum(a.n_draws for a in answers),

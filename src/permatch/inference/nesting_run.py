@@ -18,6 +18,7 @@ from permatch.inference.estimates import (
     empty_sums,
     estimate_from_draws,
     estimate_from_filters,
+    is_even,
     pool,
     relative_variance,
 )
@@ -35,13 +36,14 @@ _FEW = 256
 # Weights that vary more than this call for particles.
 _HEAVY = 20.0
 _PARTICLES = 4096
-# Filters of either orientation in the first round.
-_FILTERS = 5
+# Filters in the first round, of both orientations together.
+_FILTERS = 10
 # A round draws at most so many times what is there: early estimates are rough.
 _GROWTH = 3.0
 # Fewer effective draws are no ground for a normal approximation.
 _FEWEST_EFFECTIVE = 1000.0
-_LARGEST_SHARE = 0.05
+# Tasks carried out before their sums are added up, and numbers in those sums.
+_TASKS_AT_ONCE, _MOST_NUMBERS = 1024, 1 << 26
 # The worse orientation gets one chunk in so many.
 _CHECK_EVERY = 4
 
@@ -148,20 +150,32 @@ class NestingRun:
 
     def _draw_fixed(self, n_samples: int, watch: Stopwatch) -> None:
         """Draw so many times, alike in both orientations."""
-        each = _up(-(-n_samples // len(self.plans)))
-        sizes = [min(_CHUNK, each - start) for start in range(0, each, _CHUNK)]
-        tasks = [(p, size) for size in sizes for p in range(len(self.plans))]
-        while tasks and (self._n_draws == 0 or watch.left > 0.0):
-            n_now = len(tasks)
+        n_plans = len(self.plans)
+        each = _up(-(-n_samples // n_plans))
+        n_all = n_plans * -(-each // _CHUNK)
+        n_done = 0
+        while n_done < n_all and (n_done == 0 or watch.left > 0.0):
+            n_now = min(n_all - n_done, _TASKS_AT_ONCE)
             if watch.left < math.inf:
-                n_now = 2
-                if self._n_draws:
-                    n_now = max(1, int(watch.affordable(self._n_tasks, len(tasks))))
-            self._draw(tasks[:n_now])
-            tasks = tasks[n_now:]
+                n_now = min(n_now, 2)
+                if n_done:
+                    affordable = watch.affordable(self._n_tasks, n_all - n_done)
+                    n_now = max(1, min(int(affordable), _TASKS_AT_ONCE))
+            self._draw(
+                [
+                    (k % n_plans, min(_CHUNK, each - k // n_plans * _CHUNK))
+                    for k in range(n_done, n_done + n_now)
+                ]
+            )
+            n_done += n_now
 
     def _draw(self, tasks: Sequence[tuple[int, int]]) -> None:
         """Carry out tasks (plan, number of draws) and add them up in their order."""
+        at_once = max(16, min(_MOST_NUMBERS // (3 * self._size**2 + 1), _TASKS_AT_ONCE))
+        for first in range(0, len(tasks), at_once):
+            self._draw_at_once(tasks[first : first + at_once])
+
+    def _draw_at_once(self, tasks: Sequence[tuple[int, int]]) -> None:
         parts = self._run(
             tasks, lambda plan, state, n, sums: add_chunk(plan.tables, state, n, sums)
         )
@@ -190,7 +204,7 @@ class NestingRun:
         n_particles = _up(n_particles)
         options = self._options
         ends: list[list[Sums]] = [[] for _ in self.plans]
-        n_each = _FILTERS
+        n_each = _FILTERS // len(self.plans)
         before = self._n_draws
         most = options.n_samples or options.max_samples
         while True:
@@ -248,7 +262,8 @@ class NestingRun:
             )
         whole = pool(estimates)
         is_trusted = len(estimates) == len(self.plans)
-        is_trusted = is_trusted and whole.largest_share <= _LARGEST_SHARE
+        is_sure = all(plan.is_certain for plan in self.plans)
+        is_trusted = is_trusted and (is_sure or is_even(whole))
         if len(estimates) == 2:
             tol = self._options.tol or 0.0
             is_trusted = is_trusted and not disagree(estimates[0], estimates[1], tol)

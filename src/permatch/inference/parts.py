@@ -14,8 +14,9 @@ from permatch.inference.small_batch import SmallBatch
 
 # An estimate so many standard errors outside an interval that holds is not to be trusted.
 _FAR_OUT = 4.0
-# Samplers with fewer effective samples are no better than belief propagation.
-_FEWEST_EFFECTIVE = 100.0
+# Samplers with fewer effective samples, or that know the log-partition less well, are no
+# better than belief propagation.
+_FEWEST_EFFECTIVE, _LARGEST_LOG_ERROR = 100.0, 0.5
 
 Interval = tuple[float, float]
 
@@ -88,8 +89,9 @@ class PartAnswer:
         """Return the answer to keep, within the interval that both know of."""
         low = max(self.interval[0], later.interval[0])
         high = min(self.interval[1], later.interval[1])
-        kept = later if _rank(later) < _rank(self) else self
-        return kept._within((low, high))
+        one, other = self._within((low, high)), later._within((low, high))
+        is_later = _rank(later, other) < _rank(self, one)
+        return other if is_later else one
 
     def _within(self, interval: Interval) -> "PartAnswer":
         """Return the answer confined to an interval that holds."""
@@ -102,18 +104,31 @@ class PartAnswer:
         return replace(self, log_partition=confined, interval=interval, diagnostics=report)
 
 
-def _rank(answer: PartAnswer) -> tuple[bool, bool, bool, float]:
-    """Return what answers are compared by: the least is kept."""
+def _rank(answer: PartAnswer, confined: PartAnswer) -> tuple[bool, bool, bool, float]:
+    """Return what answers are compared by: the least is kept.
+
+    `confined` is the answer within the interval that holds.
+    """
     error = answer.marginal_error
-    effective = answer.diagnostics.effective_samples
-    is_poor = effective is not None and effective < _FEWEST_EFFECTIVE
     return (
-        not answer.is_settled,
-        not answer.is_trusted,
-        is_poor,
+        not confined.is_settled,
+        not confined.is_trusted,
+        not math.isnan(error) and _is_poor(answer, confined),
         # Belief propagation knows no error: worse than many samples, better than few.
         math.inf if math.isnan(error) else error,
     )
+
+
+def _is_poor(answer: PartAnswer, confined: PartAnswer) -> bool:
+    """Return whether a sampler's answer is worse than that of belief propagation."""
+    effective = answer.diagnostics.effective_samples
+    if effective is not None and effective < _FEWEST_EFFECTIVE:
+        return True
+    log_error = answer.log_partition_error
+    if math.isnan(log_error):  # chains without rungs know marginals only
+        return False
+    gap = abs(confined.log_partition - answer.log_partition)
+    return log_error > _LARGEST_LOG_ERROR or gap > _FAR_OUT * log_error + 1e-9
 
 
 def solve_exactly(

@@ -11,10 +11,17 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import PrecisionError
+from permatch.inference._options import (
+    LEAST_FRACTION,
+    MOST_DRAWS,
+    check_fraction,
+    check_limited_count,
+    keep,
+)
 from permatch.inference.base import AbstractEngine, Job
 from permatch.inference.gbas import CoinEstimate, heads_needed
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.inference.sampling import check_fraction, reduce_stack
+from permatch.inference.sampling import reduce_stack
 
 _ADVICE = (
     "Raise max_trials, or use engine='nesting', whose weighted draws need no acceptance."
@@ -104,11 +111,18 @@ class PerfectSampler(AbstractEngine):
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
-        check_count(self.n_samples, f"n_samples of {name}", 2)
-        check_fraction(self.epsilon, f"epsilon of {name}", is_optional=True)
-        check_fraction(self.delta, f"delta of {name}")
-        check_count(self.max_trials, f"max_trials of {name}", 1)
-        check_count(self.random_state, f"random_state of {name}", 0)
+        keep(
+            self,
+            n_samples=check_limited_count(
+                self.n_samples, f"n_samples of {name}", 2, MOST_DRAWS
+            ),
+            epsilon=check_fraction(self.epsilon, f"epsilon of {name}", is_optional=True),
+            delta=check_fraction(self.delta, f"delta of {name}", lowest=LEAST_FRACTION),
+            max_trials=check_limited_count(
+                self.max_trials, f"max_trials of {name}", 1, MOST_DRAWS
+            ),
+            random_state=check_count(self.random_state, f"random_state of {name}", 0),
+        )
 
     @property
     def _n_needed(self) -> int:
@@ -158,6 +172,7 @@ class PerfectSampler(AbstractEngine):
             certificate="asymptotic",
             interval=interval,
             interval_certificate="rigorous" if interval else "",
+            delta=self.delta if interval else 0.0,
             log_partition_error=float(errors.max(initial=0.0)),
             marginal_error=float(marginal_errors.max(initial=0.0)),
             n_samples=int(n_trials.sum()),

@@ -41,6 +41,9 @@ class Diagnostics:
         said by `interval_certificate`.
     interval_certificate : str
         "" without an interval, else "rigorous" or "asymptotic".
+    delta : float
+        Probability with which a rigorous interval may miss; 0 for bounds that hold for
+        certain.
     log_partition_error : float or None
         Largest standard error of a log-partition; None where there is none.
     marginal_error : float or None
@@ -70,6 +73,7 @@ class Diagnostics:
     certificate: str = "exact"
     interval: tuple[float, float] | None = None
     interval_certificate: str = ""
+    delta: float = 0.0
     log_partition_error: float | None = None
     marginal_error: float | None = None
     n_samples: int = 0
@@ -147,6 +151,7 @@ def merge(engine: str, parts: list[Diagnostics]) -> Diagnostics:
         )
         if intervals
         else "",
+        delta=max((part.delta for part in known), default=0.0),
         log_partition_error=_worst(part.log_partition_error for part in parts),
         marginal_error=_worst(part.marginal_error for part in parts),
         n_samples=sum(part.n_samples for part in parts),

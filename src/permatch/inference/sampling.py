@@ -1,14 +1,13 @@
-"""What the engines that draw have in common: options, preparation, time kept."""
+"""What the engines that draw have in common: preparation, time kept."""
 
 import math
 import time
-from typing import Any
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
-from permatch.errors import InvalidOptionError
+from permatch.inference._options import check_budget as check_budget
+from permatch.inference._options import check_fraction as check_fraction
 from permatch.inference.base import check_feasible
 from permatch.kernels.scaling import reduce_one
 from permatch.kernels.support import forbid_impossible, reduce_and_match
@@ -58,46 +57,6 @@ def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, Flo
             forbid_impossible(reduced[g], matching, labels)
     check_feasible(offsets, scores, members)
     return reduced, offsets
-
-
-def check_fraction(value: Any, name: str, *, is_optional: bool = False) -> None:
-    """Raise InvalidOptionError unless `value` lies strictly between 0 and 1."""
-    if is_optional and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        is_inside = False
-    else:
-        is_inside = 0.0 < float(value) < 1.0
-    if not is_inside:
-        raise InvalidOptionError(
-            f"{name} must be a number above 0 and below 1"
-            f"{', or None' if is_optional else ''}; got {value!r}."
-        )
-
-
-def check_budget(value: Any, name: str) -> None:
-    """Raise InvalidOptionError unless `value` is None or a number of seconds above 0."""
-    if value is None:
-        return
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (is_number and float(value) > 0.0):
-        raise InvalidOptionError(
-            f"{name} must be a number of seconds above 0, or None; got {value!r}."
-        )
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise InvalidOptionError unless `value` is one of the choices."""
-    if value not in choices:
-        raise InvalidOptionError(
-            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
-        )
-
-
-def check_optional_count(value: Any, name: str, lowest: int) -> None:
-    """Raise InvalidOptionError unless `value` is None or a whole number, large enough."""
-    if value is not None:
-        check_count(value, name, lowest)
 
 
 def log2_of(seconds: float) -> float:

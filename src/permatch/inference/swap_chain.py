@@ -9,7 +9,14 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_count, check_jobs, check_scores
-from permatch.errors import InvalidOptionError
+from permatch.inference._options import (
+    LEAST_FRACTION,
+    check_budget,
+    check_choice,
+    check_fraction,
+    check_limited_count,
+    keep,
+)
 from permatch.inference.base import AbstractEngine, Job
 from permatch.inference.chain_report import ChainReport, story, warn_if_unmixed
 from permatch.inference.chain_run import MOST_RECORDS, GraphChains, Schedule, balanced
@@ -25,6 +32,17 @@ _PERIODS = {
 # Numbers that the traces of graphs run side by side may hold.
 _MOST_KEPT = 1 << 24
 _LARGEST_BLOCK = 12
+_FLAGS = (bool, np.bool_)
+_LONG = "More would never end; set tol or budget to run until it is enough."
+#: Options that are counts: the least, the most, and why no more.
+_COUNTS = (
+    ("n_sweeps", 16, 10**9, _LONG),
+    ("max_sweeps", 16, 10**9, _LONG),
+    ("burn_in", 0, 10**9, _LONG),
+    ("n_chains", 1, 256, "All chains are kept in memory: raise n_sweeps instead."),
+    ("tempering", 1, 1024, "True takes as many rungs as are needed."),
+    ("block_size", 2, _LARGEST_BLOCK, "Time doubles with every row of a block."),
+)
 _SECONDS_PER_ROW = 4e-8
 
 
@@ -105,31 +123,25 @@ class SwapChain(AbstractEngine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count(self.n_sweeps, "n_sweeps of SwapChain", 16)
-        check_count(self.max_sweeps, "max_sweeps of SwapChain", 16)
-        check_count(self.n_chains, "n_chains of SwapChain", 1)
-        check_count(self.random_state, "random_state of SwapChain", 0)
-        if self.burn_in is not None:
-            check_count(self.burn_in, "burn_in of SwapChain", 0)
-        if not isinstance(self.tempering, bool | np.bool_):
-            check_count(self.tempering, "tempering of SwapChain, unless a boolean,", 1)
-        if check_count(self.block_size, "block_size of SwapChain", 2) > _LARGEST_BLOCK:
-            raise InvalidOptionError(
-                f"block_size of SwapChain must be at most {_LARGEST_BLOCK}, got "
-                f"{self.block_size}. Time doubles with every row of a block."
-            )
-        if self.proposals not in _PERIODS:
-            raise InvalidOptionError(
-                f"proposals of SwapChain must be one of {', '.join(map(repr, _PERIODS))}; "
-                f"got {self.proposals!r}."
-            )
-        for name in ("tol", "budget"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise InvalidOptionError(
-                    f"{name} of SwapChain must be above 0 and finite, or None; got "
-                    f"{value!r}."
-                )
+        name = type(self).__name__
+        for option, lowest, highest, why in _COUNTS:
+            value = getattr(self, option)
+            is_given = value is not None or option != "burn_in"
+            if is_given and not (option == "tempering" and isinstance(value, _FLAGS)):
+                what = f"{option} of {name}"
+                value = check_limited_count(value, what, lowest, highest, why)
+                keep(self, **{option: value})
+        if isinstance(self.tempering, np.bool_):
+            keep(self, tempering=bool(self.tempering))
+        keep(
+            self,
+            random_state=check_count(self.random_state, f"random_state of {name}", 0),
+            proposals=check_choice(self.proposals, f"proposals of {name}", (*_PERIODS,)),
+            tol=check_fraction(
+                self.tol, f"tol of {name}", is_optional=True, lowest=LEAST_FRACTION
+            ),
+            budget=check_budget(self.budget, f"budget of {name}"),
+        )
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""

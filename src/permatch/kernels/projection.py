@@ -1,12 +1,14 @@
 """Make approximate marginals doubly stochastic: rows and columns sum to one.
 
 Sinkhorn's sweeps do most of it; what is left, for they may be slow, is moved along the
-edges of a spanning tree, where there is exactly one way to do so.
+edges of a spanning tree, where there is exactly one way to do so.  Where that would take
+more from an edge than it has, `permatch.kernels.repair` finds other ways.
 """
 
 import numpy as np
 from numba import njit
 
+from permatch.kernels.repair import repair
 from permatch.kernels.support import forbid_impossible
 
 # Sinkhorn's sweeps on beliefs, and the error of row sums at which they end.
@@ -14,6 +16,10 @@ _MAX_SWEEPS = 300
 _TOL = 1e-14
 # Beliefs below are left out where Sinkhorn's sweeps are slow because of them.
 _NEGLIGIBLE = 1e-7
+# Sums further off are repaired at any cost ...
+_TOO_FAR = 1e-10
+# ... and where even that leaves more, the best matching is all that is believed in.
+_HOPELESS = 1e-7
 
 
 @njit(cache=True, nogil=True)
@@ -131,7 +137,8 @@ def project(beliefs, col_of):
     """Make beliefs doubly stochastic in place; return the error left in column sums.
 
     Small beliefs in one direction of a one-way street make Sinkhorn's sweeps slow; if so
-    they are left out, together with what they leave in no perfect matching.
+    they are left out, together with what they leave in no perfect matching.  `col_of` is a
+    perfect matching; it is what is left if nothing else helps.
     """
     m = beliefs.shape[0]
     given = beliefs.copy()
@@ -147,4 +154,17 @@ def project(beliefs, col_of):
             _copy(table, beliefs)
         if best <= 100.0 * _TOL:
             break
+    if best <= _TOO_FAR:
+        return best
+    _prune(given, col_of)
+    may_carry = np.zeros((m, m), np.bool_)
+    for i in range(m):
+        for j in range(m):
+            may_carry[i, j] = given[i, j] > 0.0
+    best = repair(beliefs, may_carry)
+    if best > _HOPELESS:
+        for i in range(m):
+            for j in range(m):
+                beliefs[i, j] = 1.0 if j == col_of[i] else 0.0
+        best = 0.0
     return best
