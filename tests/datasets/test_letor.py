@@ -470,7 +470,5 @@ def test_ohsumed_as_it_was_counted():
 def test_query_ids_that_are_not_utf8_are_refused(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"1 qid:1 1:1\n1 qid:\xff 1:1\n0 qid:\xfe 1:2\n")
-    with pytest.raises(
-        LetorFileError, match=r"line 2: query ids must be UTF-8.*xff"
-    ):
+    with pytest.raises(LetorFileError, match=r"line 2: query ids must be UTF-8.*xff"):
         read_letor(path)
