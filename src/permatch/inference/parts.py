@@ -58,7 +58,8 @@ class PartAnswer:
             ends = value - slack, value + slack
             return cls(value, 0.0, table, np.zeros_like(table), ends, report)
         ends = -math.inf, math.inf
-        if report.interval is not None and report.interval_certificate == "rigorous":
+        is_certain = report.interval_certificate == "rigorous" and report.delta == 0.0
+        if report.interval is not None and is_certain:
             ends = report.interval
         logs, errors = result.log_partition_errors, result.marginal_errors
         return cls(
