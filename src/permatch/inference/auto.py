@@ -11,13 +11,14 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
+from permatch.inference._options import check_budget, check_fraction
 from permatch.inference.base import LARGEST_MASK, AbstractEngine, Job
 from permatch.inference.escalation import Aims, Escalation
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
 from permatch.inference.parts import shifted
 from permatch.inference.result import Diagnostics, StackResult, merge
-from permatch.inference.sampling import check_budget, check_fraction, reduce_stack
+from permatch.inference.sampling import reduce_stack
 from permatch.inference.small_batch import SmallBatch
 
 

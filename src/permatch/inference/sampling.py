@@ -6,8 +6,6 @@ import time
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.inference._options import check_budget as check_budget
-from permatch.inference._options import check_fraction as check_fraction
 from permatch.inference.base import check_feasible
 from permatch.kernels.scaling import reduce_one
 from permatch.kernels.support import forbid_impossible, reduce_and_match
