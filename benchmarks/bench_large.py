@@ -138,7 +138,7 @@ def _auto_seconds(scores, budget):
 
 def _huber_law_accepts(scores):
     try:
-        told = pm.HuberLaw(n_samples=1, max_trials=100_000).infer(scores).diagnostics
+        told = pm.HuberLaw(n_samples=2, max_trials=100_000).infer(scores).diagnostics
     except pm.errors.PrecisionError:
         return "0 of 100,000 trials"
     return f"{told.acceptance:.1e} of trials"

@@ -20,7 +20,8 @@ from permatch.experiments.house_frames import PARTS, find_folder, load_house
 from tests.experiments.house_folder import write_house
 
 TIMES = {"seconds"}  # what may differ between two runs
-runner = CliRunner()
+# Wide enough for every table.
+runner = CliRunner(env={"COLUMNS": "140"})
 
 
 def without_times(rows):
