@@ -36,7 +36,6 @@ from permatch.inference import (
     find_engine,
     reduce_scores,
     require_marginals,
-    shifted,
 )
 
 
@@ -176,7 +175,7 @@ class MatchingDistribution:
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The engine used, why, and its own measure of error."""
-        return shifted(self._inferred.diagnostics, self._offset)
+        return self._inferred.diagnostics.shifted(self._offset)
 
     # ---- questions
 

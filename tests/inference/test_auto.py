@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference import allowance, escalation, rungs
-from permatch.inference.parts import PartAnswer, Split, shifted
+from permatch.inference import allowance
+from permatch.inference.escalation import climb, rungs
+from permatch.inference.escalation.parts import PartAnswer, Split
+from permatch.inference.escalation.rungs import factor_for_all
 from permatch.inference.result import Diagnostics
-from permatch.inference.rungs import factor_for_all
 from tests.helpers import random_scores
 
 ENDS = (-math.inf, math.inf)
@@ -206,7 +207,7 @@ def test_offsets_move_the_intervals(rng):
         found.diagnostics.steps[1:], moved.diagnostics.steps[1:], strict=True
     ):
         np.testing.assert_allclose(np.array(other.interval) - one.interval, 600.0)
-    told = shifted(Diagnostics("", "", 1, parts=(found.diagnostics,)), 1.0)
+    told = Diagnostics("", "", 1, parts=(found.diagnostics,)).shifted(1.0)
     assert told.interval is None
     assert told.parts[0].interval[0] == found.diagnostics.interval[0] + 1.0
 
@@ -293,7 +294,7 @@ def slow_machine(monkeypatch):
             clock.now += slowness * (5e-9 if is_any_size else 1.5e-9) * len(scores) ** 3
 
         monkeypatch.setattr(rungs.Task, "ask", ask)
-        monkeypatch.setattr(escalation, "plan_blocks", plan)
+        monkeypatch.setattr(climb, "plan_blocks", plan)
         monkeypatch.setattr(rungs, "load_kernels", lambda engine: None)
         return clock, asked
 
@@ -309,23 +310,23 @@ def test_the_budget_is_not_overrun_by_more_than_half(
     slow_machine, budget, size, slowness, is_trusted, effective
 ):
     clock, asked = slow_machine(slowness, effective=effective, is_trusted=is_trusted)
-    aims = escalation.Aims(0.01, 0.05, budget, 30, 0)
-    escalation.Escalation(aims, np.zeros((size, size)), 0, pm.inference.base.Job()).run()
+    aims = climb.Aims(0.01, 0.05, budget, 30, 0)
+    climb.Escalation(aims, np.zeros((size, size)), 0, pm.inference.base.Job()).run()
     least = slowness * 2e-6 * size**2  # one pass of belief propagation is always made
     assert clock.now <= 1.5 * max(budget, least)
     assert asked[0].name == "bethe"
 
 
 def test_time_left_is_given_to_the_samplers(slow_machine):
-    aims = escalation.Aims(0.01, 0.05, 10.0, 30, 0)
+    aims = climb.Aims(0.01, 0.05, 10.0, 30, 0)
     one_thread = pm.inference.base.Job()
     _, asked = slow_machine(1.0)
-    escalation.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
+    climb.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
     names = [engine.name for engine in asked]
     assert names == ["bethe", "nesting", "nesting"]
     assert asked[-1].budget == pytest.approx(10.0, abs=0.1)
     _, asked = slow_machine(1.0, effective=2.0, is_trusted=False)
-    escalation.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
+    climb.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
     names = [engine.name for engine in asked]
     assert names == ["bethe", "nesting", "nesting", "swap_chain"]
     assert asked[2].budget == pytest.approx(6.0, abs=0.1)
@@ -334,10 +335,8 @@ def test_time_left_is_given_to_the_samplers(slow_machine):
 
 def test_without_time_there_is_an_answer_of_unknown_error(slow_machine):
     _, asked = slow_machine(1.0, is_trusted=False)
-    aims = escalation.Aims(0.01, 0.05, 0.01, 30, 0)
-    found = escalation.Escalation(
-        aims, np.zeros((500, 500)), 0, pm.inference.base.Job()
-    ).run()
+    aims = climb.Aims(0.01, 0.05, 0.01, 30, 0)
+    found = climb.Escalation(aims, np.zeros((500, 500)), 0, pm.inference.base.Job()).run()
     assert [engine.name for engine in asked] == ["bethe"]
     assert not asked[0].bounds
     told = [step.reason for step in found.diagnostics.steps]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from permatch.inference.chain_diagnostics import (
+from permatch.inference.chains.diagnostics import (
     autocovariances,
     effective_samples,
     split_r_hat,

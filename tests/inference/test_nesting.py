@@ -7,17 +7,18 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
-from permatch.inference import nesting_run, sampling
-from permatch.inference.betting import Gambler, bet_until
-from permatch.inference.estimates import (
+from permatch.inference import allowance
+from permatch.inference.drawing import nesting_run
+from permatch.inference.drawing.betting import Gambler, bet_until
+from permatch.inference.drawing.estimates import (
     add_sums,
     empty_sums,
     estimate_from_filters,
     log_mean,
 )
+from permatch.inference.drawing.nesting_table import NestingTable, deepen
+from permatch.inference.drawing.proposals import balanced_weights, make_plan, tightest_plan
 from permatch.inference.nesting import Nesting
-from permatch.inference.nesting_table import NestingTable, deepen
-from permatch.inference.proposals import balanced_weights, make_plan, tightest_plan
 from permatch.inference.scaling import reduce_scores
 from permatch.kernels.particles import run_filter
 from permatch.kernels.random import seed_state
@@ -454,7 +455,7 @@ def test_the_budget_ends_the_draws(options, rng, monkeypatch):
         now[0] += 0.03  # so long takes every look at the clock
         return now[0]
 
-    monkeypatch.setattr(sampling, "_clock", clock)
+    monkeypatch.setattr(allowance, "_clock", clock)
     engine = Nesting(tol=1e-5, max_samples=10**9, budget=0.2, **options)
     if "n_samples" in options:
         monkeypatch.setattr(

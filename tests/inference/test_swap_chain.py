@@ -10,9 +10,9 @@ from scipy import stats
 
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
 from permatch.inference.base import Job
-from permatch.inference.chain_draws import draw_chain
-from permatch.inference.chain_run import balanced, burn_in
-from permatch.inference.chain_starts import starting_matchings
+from permatch.inference.chains.draws import draw_chain
+from permatch.inference.chains.run import balanced, burn_in
+from permatch.inference.chains.starts import starting_matchings
 from permatch.inference.subset_dp import SubsetDP
 from permatch.inference.swap_chain import SwapChain
 from tests.helpers import random_scores

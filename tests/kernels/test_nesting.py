@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference.proposals import (
+from permatch.inference.drawing.proposals import (
     balanced_weights,
     make_plan,
     sharpened_columns,

@@ -5,14 +5,13 @@ from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
 from permatch.inference.bounds import log_partition_bounds
-from permatch.inference.chain_draws import draw_chain
+from permatch.inference.chains.draws import draw_chain
+from permatch.inference.drawing.matching_samples import MatchingSamples
+from permatch.inference.drawing.nesting_table import NestingTable
 from permatch.inference.enumeration import Enumeration, all_matchings
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
-from permatch.inference.matching_samples import MatchingSamples
 from permatch.inference.nesting import Nesting
-from permatch.inference.nesting_table import NestingTable
-from permatch.inference.parts import shifted
 from permatch.inference.result import Diagnostics, InferenceResult
 from permatch.inference.ryser import Ryser
 from permatch.inference.scaling import reduce_scores
@@ -62,6 +61,5 @@ __all__ = [
     "marginals",
     "reduce_scores",
     "require_marginals",
-    "shifted",
     "sparsify",
 ]

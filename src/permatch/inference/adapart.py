@@ -9,9 +9,8 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.inference._options import check_limited_count, keep
-from permatch.inference.perfect import PerfectSampler, Trials
-from permatch.inference.proposals import balanced_weights
-from permatch.inference.sampling import log2_of
+from permatch.inference.drawing.perfect import PerfectSampler, Trials
+from permatch.inference.drawing.proposals import balanced_weights
 from permatch.kernels.adapart import soules_factors, soules_steps, try_chunk
 from permatch.kernels.random import seed_state
 
@@ -75,11 +74,11 @@ class AdaPart(PerfectSampler):
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one mild graph takes on one thread."""
         log_trials = math.log(self._n_needed) + 0.12 * size
-        return log2_of(3e-9 * (1.0 + size**3)) + log_trials / math.log(2.0)
+        return math.log2(3e-9 * (1.0 + size**3)) + log_trials / math.log(2.0)
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes one graph needs."""
-        return log2_of(8.0 * (size + 1.0) * (self._n_needed + self.max_list * size))
+        return math.log2(8.0 * (size + 1.0) * (self._n_needed + self.max_list * size))
 
     def _trials(self, reduced: FloatArray, key: tuple[int, ...]) -> tuple[Trials, float]:
         size = len(reduced)

@@ -1,15 +1,9 @@
-"""Time kept for engines that must not take longer than they were given."""
+"""Time kept by engines that must not take longer than they were given."""
 
 import math
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-
-import numpy as np
-
-from permatch.inference.base import AbstractEngine, Job
 
 _clock = time.perf_counter
 
@@ -31,6 +25,12 @@ class Allowance:
         """Seconds left, at least 0; infinite without a budget."""
         return max(0.0, self.budget - self.seconds)
 
+    def affordable(self, n_done: float, n_wanted: float) -> float:
+        """Return how many of `n_wanted` more units fit, at the pace of those done."""
+        if self.budget == math.inf or n_done == 0:
+            return n_wanted
+        return min(n_wanted, n_done * self.left / max(self.seconds, 1e-9))
+
     @contextmanager
     def free(self) -> Iterator[None]:
         """Do something whose time does not count."""
@@ -39,13 +39,3 @@ class Allowance:
             yield
         finally:
             self._start += _clock() - start
-
-
-@cache
-def load_kernels(engine: AbstractEngine) -> None:
-    """Have an engine's kernels compiled or loaded, by a graph too small to matter."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        size = min(engine.max_size, 12)
-        scores = np.zeros((1, size, size))
-        engine._infer_stack(scores, np.zeros(1, dtype=np.intp), Job())

@@ -13,12 +13,11 @@ from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference._options import check_budget, check_fraction
 from permatch.inference.base import LARGEST_MASK, AbstractEngine, Job
-from permatch.inference.escalation import Aims, Escalation
+from permatch.inference.escalation.climb import Aims, Escalation
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
-from permatch.inference.parts import shifted
 from permatch.inference.result import Diagnostics, StackResult, merge
-from permatch.inference.sampling import reduce_stack
+from permatch.inference.scaling import reduce_stack
 from permatch.inference.small_batch import SmallBatch
 
 
@@ -151,7 +150,7 @@ class AutoEngine(AbstractEngine):
             for g in range(len(scores))
         ]
         reports = [
-            shifted(answer.diagnostics, float(offset))
+            answer.diagnostics.shifted(float(offset))
             for answer, offset in zip(found, offsets, strict=True)
         ]
         told = merge(self.name, reports)

@@ -8,9 +8,8 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_choice, keep
-from permatch.inference.perfect import PerfectSampler, Trials
-from permatch.inference.proposals import balanced_weights, columns_by_entropy
-from permatch.inference.sampling import log2_of
+from permatch.inference.drawing.perfect import PerfectSampler, Trials
+from permatch.inference.drawing.proposals import balanced_weights, columns_by_entropy
 from permatch.kernels.huber_law import try_chunk
 from permatch.kernels.random import seed_state
 from permatch.kernels.tail_bounds import fill_huber_law, huber_law_nodes
@@ -70,11 +69,11 @@ class HuberLaw(PerfectSampler):
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one mild graph takes on one thread."""
         log_trials = math.log(self._n_needed) + 0.15 * size
-        return log2_of(1e-9 * (1.0 + size * size)) + log_trials / math.log(2.0)
+        return math.log2(1e-9 * (1.0 + size * size)) + log_trials / math.log(2.0)
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes one graph needs."""
-        return log2_of(8.0 * (size + 1.0) * (self._n_needed + self.trials_per_chunk))
+        return math.log2(8.0 * (size + 1.0) * (self._n_needed + self.trials_per_chunk))
 
     def _trials(self, reduced: FloatArray, key: tuple[int, ...]) -> tuple[Trials, float]:
         size = len(reduced)

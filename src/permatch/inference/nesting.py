@@ -19,13 +19,14 @@ from permatch.inference._options import (
     check_optional_count,
     keep,
 )
+from permatch.inference.allowance import Allowance
 from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.betting import bet_until, draws_needed
-from permatch.inference.estimates import Answer
-from permatch.inference.nesting_run import NestingRun, Settings
-from permatch.inference.nesting_table import deepen
+from permatch.inference.drawing.betting import bet_until, draws_needed
+from permatch.inference.drawing.estimates import Answer
+from permatch.inference.drawing.nesting_run import NestingRun, Settings
+from permatch.inference.drawing.nesting_table import deepen
 from permatch.inference.result import Diagnostics, StackResult, weakest
-from permatch.inference.sampling import Stopwatch, log2_of, reduce_stack
+from permatch.inference.scaling import reduce_stack
 from permatch.kernels.nesting import weigh_chunk
 from permatch.kernels.random import seed_state
 
@@ -150,11 +151,11 @@ class Nesting(AbstractEngine):
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
-        return log2_of(1e5 * (1e-6 + 1e-9 * size * size))
+        return math.log2(1e5 * (1e-6 + 1e-9 * size * size))
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes one graph needs."""
-        return log2_of(200.0 * (size + 1.0) ** 2)
+        return math.log2(200.0 * (size + 1.0) ** 2)
 
     def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
         reduced, offsets = reduce_stack(scores, members)
@@ -177,7 +178,7 @@ class Nesting(AbstractEngine):
         )
 
         def solve(g: int) -> None:
-            watch = Stopwatch(allowance)
+            watch = Allowance(allowance)
             key = (self.random_state, int(members[g]))
             run = NestingRun(settings, reduced[g], key, inner)
             answers[g] = self._with_guarantee(run, run.answer(watch), watch)
@@ -189,7 +190,7 @@ class Nesting(AbstractEngine):
             job.run(solve, n_graphs, f"nesting, size {scores.shape[1]}", seconds)
         return self._collect(reduced, offsets, [a for a in answers if a is not None])
 
-    def _with_guarantee(self, run: NestingRun, answer: Answer, watch: Stopwatch) -> Answer:
+    def _with_guarantee(self, run: NestingRun, answer: Answer, watch: Allowance) -> Answer:
         """Add an interval that is guaranteed, if asked for and within reach."""
         if self.certificate != "rigorous":
             return answer

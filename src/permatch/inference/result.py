@@ -1,7 +1,7 @@
 """What inference returns."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from permatch._types import FloatArray
@@ -82,6 +82,16 @@ class Diagnostics:
     r_hat: float | None = None
     is_converged: bool = True
     steps: tuple["Diagnostics", ...] = ()
+
+    def shifted(self, offset: float) -> "Diagnostics":
+        """Return the diagnostics of scores to which `offset` was added in all."""
+        ends = self.interval
+        return replace(
+            self,
+            interval=None if ends is None else (ends[0] + offset, ends[1] + offset),
+            parts=tuple(part.shifted(offset) for part in self.parts),
+            steps=tuple(step.shifted(offset) for step in self.steps),
+        )
 
 
 @dataclass(frozen=True, eq=False)

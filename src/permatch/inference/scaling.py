@@ -9,6 +9,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
 from permatch.kernels.scaling import reduce_one, scale_stack
+from permatch.kernels.support import forbid_impossible, reduce_and_match
 
 # Entries handled by one scaling task; small enough to share out, large enough to be worth
 # it.
@@ -49,6 +50,26 @@ def reduce_scores(scores: FloatArray) -> tuple[FloatArray, float]:
     offset = reduce_one(scores, reduced)
     check_feasible(np.array([offset]), scores[None], np.zeros(1, dtype=np.intp))
     return reduced, offset
+
+
+def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return reduced scores (b, m, m) and the scores of the best matchings (b,).
+
+    Edges that lie in no perfect matching are forbidden: draws would only run into them.
+    """
+    reduced = np.empty_like(scores)
+    offsets = np.empty(len(scores))
+    size = scores.shape[1]
+    matching, labels = np.empty(size, np.int64), np.empty(size, np.int64)
+    for g, graph in enumerate(scores):
+        if np.isfinite(graph).all():
+            offsets[g] = reduce_one(graph, reduced[g])
+            continue
+        offsets[g] = reduce_and_match(graph, reduced[g], matching)
+        if offsets[g] > -np.inf:
+            forbid_impossible(reduced[g], matching, labels)
+    check_feasible(offsets, scores, members)
+    return reduced, offsets
 
 
 @dataclass(frozen=True)

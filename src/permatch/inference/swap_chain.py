@@ -18,8 +18,8 @@ from permatch.inference._options import (
     keep,
 )
 from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.chain_report import ChainReport, story, warn_if_unmixed
-from permatch.inference.chain_run import MOST_RECORDS, GraphChains, Schedule, balanced
+from permatch.inference.chains.report import ChainReport, story, warn_if_unmixed
+from permatch.inference.chains.run import MOST_RECORDS, GraphChains, Schedule, balanced
 from permatch.inference.result import Diagnostics, StackResult
 
 #: In which sweeps swaps, blocks and sequential choices are made: 4 is every fourth.

@@ -5,7 +5,7 @@ import numpy as np
 from permatch._types import IntArray, Scores, Seed
 from permatch._validation import check_count, check_rng, check_scores, enough_memory
 from permatch.inference.base import Job
-from permatch.inference.chain_run import balanced, burn_in
+from permatch.inference.chains.run import balanced, burn_in
 from permatch.inference.swap_chain import SwapChain
 
 

@@ -19,9 +19,9 @@ from permatch.inference._options import (
     keep,
 )
 from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.gbas import CoinEstimate, heads_needed
+from permatch.inference.drawing.gbas import CoinEstimate, heads_needed
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.inference.sampling import reduce_stack
+from permatch.inference.scaling import reduce_stack
 
 _ADVICE = (
     "Raise max_trials, or use engine='nesting', whose weighted draws need no acceptance."

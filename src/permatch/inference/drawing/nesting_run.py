@@ -9,8 +9,9 @@ import numpy as np
 
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
+from permatch.inference.allowance import Allowance
 from permatch.inference.base import Job
-from permatch.inference.estimates import (
+from permatch.inference.drawing.estimates import (
     Answer,
     Estimate,
     add_sums,
@@ -22,8 +23,7 @@ from permatch.inference.estimates import (
     pool,
     relative_variance,
 )
-from permatch.inference.proposals import Plan, balanced_weights, make_plan
-from permatch.inference.sampling import Stopwatch
+from permatch.inference.drawing.proposals import Plan, balanced_weights, make_plan
 from permatch.kernels.lanes import LANES
 from permatch.kernels.nesting_sums import Sums, add_chunk
 from permatch.kernels.particles import run_filter
@@ -96,7 +96,7 @@ class NestingRun:
 
     # ---- rounds
 
-    def answer(self, watch: Stopwatch) -> Answer:
+    def answer(self, watch: Allowance) -> Answer:
         """Draw until the tolerance, the most draws or the budget is reached."""
         options = self._options
         if all(plan.is_certain for plan in self.plans):
@@ -148,7 +148,7 @@ class NestingRun:
             for k in range(n_chunks)
         ]
 
-    def _draw_fixed(self, n_samples: int, watch: Stopwatch) -> None:
+    def _draw_fixed(self, n_samples: int, watch: Allowance) -> None:
         """Draw so many times, alike in both orientations."""
         n_plans = len(self.plans)
         each = _up(-(-n_samples // n_plans))
@@ -199,7 +199,7 @@ class NestingRun:
 
     # ---- particles
 
-    def _filter(self, watch: Stopwatch, n_particles: int) -> Answer:
+    def _filter(self, watch: Allowance, n_particles: int) -> Answer:
         """Run particle filters until the tolerance is met; their spread is the error."""
         n_particles = _up(n_particles)
         options = self._options

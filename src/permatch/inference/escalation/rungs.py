@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference._words import seconds_in_words
-from permatch.inference.allowance import Allowance, load_kernels
+from permatch.inference.allowance import Allowance
 from permatch.inference.base import AbstractEngine, Job
 from permatch.inference.bethe import Bethe
-from permatch.inference.estimates import disagree
+from permatch.inference.drawing.estimates import disagree
+from permatch.inference.escalation.parts import PartAnswer
 from permatch.inference.nesting import Nesting
-from permatch.inference.parts import PartAnswer
 from permatch.inference.result import weakest
 from permatch.inference.swap_chain import SwapChain
 
@@ -77,6 +78,16 @@ class Task:
             warnings.simplefilter("ignore", RuntimeWarning)
             members = np.zeros(1, dtype=np.intp)
             return PartAnswer.of(engine._infer_stack(self.scores[None], members, self.job))
+
+
+@cache
+def load_kernels(engine: AbstractEngine) -> None:
+    """Have an engine's kernels compiled or loaded, by a graph too small to matter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        size = min(engine.max_size, 12)
+        scores = np.zeros((1, size, size))
+        engine._infer_stack(scores, np.zeros(1, dtype=np.intp), Job())
 
 
 def propagate(task: Task) -> tuple[PartAnswer | None, str]:

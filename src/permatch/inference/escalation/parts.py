@@ -226,14 +226,3 @@ def _own_interval(answer: PartAnswer) -> Interval | None:
 
 def _known(error: float) -> float | None:
     return None if math.isnan(error) else error
-
-
-def shifted(diagnostics: Diagnostics, offset: float) -> Diagnostics:
-    """Return diagnostics of scores to which `offset` was added in all."""
-    interval = diagnostics.interval
-    return replace(
-        diagnostics,
-        interval=None if interval is None else (interval[0] + offset, interval[1] + offset),
-        parts=tuple(shifted(part, offset) for part in diagnostics.parts),
-        steps=tuple(shifted(step, offset) for step in diagnostics.steps),
-    )

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permatch._types import FloatArray
-from permatch.inference.chain_diagnostics import effective_samples, split_r_hat
-from permatch.inference.chain_ladder import Ladder
-from permatch.inference.chain_report import ChainReport
+from permatch.inference.chains.diagnostics import effective_samples, split_r_hat
+from permatch.inference.chains.ladder import Ladder
+from permatch.inference.chains.report import ChainReport
 
 _MOST_MONITORED = 256
 # Of a few chains, the ratio of variances between and within them is noise up to this.

@@ -9,8 +9,8 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError, SizeLimitError
-from permatch.inference.estimates import empty_sums, log_mean
-from permatch.inference.nesting_table import NestingTable
+from permatch.inference.drawing.estimates import empty_sums, log_mean
+from permatch.inference.drawing.nesting_table import NestingTable
 from permatch.inference.sparsification import plan_blocks
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
 from permatch.kernels.nesting_sums import add_chunk

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from permatch._types import FloatArray, IntArray
 from permatch.inference.base import Job, check_feasible
-from permatch.inference.chain_estimates import ChainOutput, sum_up
-from permatch.inference.chain_ladder import Ladder
-from permatch.inference.chain_report import ChainReport
-from permatch.inference.chain_starts import starting_matchings
+from permatch.inference.chains.estimates import ChainOutput, sum_up
+from permatch.inference.chains.ladder import Ladder
+from permatch.inference.chains.report import ChainReport
+from permatch.inference.chains.starts import starting_matchings
 from permatch.kernels.random import seed_state
 from permatch.kernels.scaling import scale_stack
 from permatch.kernels.swap_chain import run_chain

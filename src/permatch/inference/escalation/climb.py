@@ -17,12 +17,19 @@ from functools import cache
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.inference.allowance import Allowance, load_kernels
+from permatch.inference.allowance import Allowance
 from permatch.inference.base import Job
+from permatch.inference.escalation.parts import PartAnswer, Split, solve_exactly
+from permatch.inference.escalation.rungs import (
+    Task,
+    draw,
+    factor_for_all,
+    load_kernels,
+    propagate,
+    walk,
+)
 from permatch.inference.glynn import Glynn
-from permatch.inference.parts import PartAnswer, Split, solve_exactly
 from permatch.inference.result import Diagnostics
-from permatch.inference.rungs import Task, draw, factor_for_all, propagate, walk
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsification import MAX_BLOCK, Sparsification, plan_blocks
 from permatch.inference.subset_dp import SubsetDP

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.inference.betting import MeanInterval
-from permatch.inference.proposals import Plan
+from permatch.inference.drawing.betting import MeanInterval
+from permatch.inference.drawing.proposals import Plan
 from permatch.kernels.nesting_sums import Sums
 
 # Fewer effective draws, or filters, or draws of all filters, are not to be trusted, ...

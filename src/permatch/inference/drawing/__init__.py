@@ -1,0 +1,1 @@
+"""Independent draws: proposals, when to stop, and what is made of them."""

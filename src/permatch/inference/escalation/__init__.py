@@ -1,0 +1,1 @@
+"""From cheap to dear: how `auto` answers graphs beyond the exact sizes."""
