@@ -212,6 +212,12 @@ def test_offsets_move_the_intervals(rng):
     assert told.parts[0].interval[0] == found.diagnostics.interval[0] + 1.0
 
 
+def test_a_budget_that_cannot_be_kept_is_an_error(rng):
+    message = r"at least 0.11 s for graphs of size 500, got 0.05: belief .* Raise budget"
+    with pytest.raises(pm.errors.InvalidOptionError, match=message):
+        pm.AutoEngine(budget=0.05).infer(rng.normal(size=(500, 500)))
+
+
 def test_missing_the_tolerance_is_a_warning_and_no_error(rng):
     engine = pm.AutoEngine(tol=1e-4, budget=0.05)
     scores = random_scores(rng, 40, 3.0)

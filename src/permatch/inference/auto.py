@@ -14,6 +14,7 @@ from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference._options import check_budget, check_fraction
 from permatch.inference.base import LARGEST_MASK, AbstractEngine, Job
 from permatch.inference.escalation.climb import Aims, Escalation
+from permatch.inference.escalation.rungs import least_seconds
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
 from permatch.inference.result import Diagnostics, StackResult, merge
@@ -57,9 +58,9 @@ class AutoEngine(AbstractEngine):
         Probability with which the tolerance may be missed.
     budget : float or None
         Seconds per graph; None for no limit.  It is overrun by half at most, apart from
-        the time to compile kernels at their first use and from the least there is, beliefs
-        of `Bethe` without an interval (about 1 s at m = 1000).  Answers that use it up
-        depend on the machine.
+        the time to compile kernels at their first use; one too short for the least there
+        is, beliefs of `Bethe` without an interval (0.4 s at m = 1000), is an error.
+        Answers that use it up depend on the machine.
     random_state : int
         Seed; the same scores and seed give the same answer.
 
@@ -143,6 +144,7 @@ class AutoEngine(AbstractEngine):
 
     def _escalate(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
         """Answer graphs one after the other, each on all threads."""
+        self._check_time(scores.shape[1])
         reduced, offsets = reduce_stack(scores, members)
         aims = Aims(self.tol, self.delta, self.budget, self.exact_size, self.random_state)
         found = [
@@ -174,6 +176,16 @@ class AutoEngine(AbstractEngine):
             log_partition_errors=logs if is_known else None,
             marginal_errors=errors if is_known else None,
         )
+
+    def _check_time(self, size: int) -> None:
+        """Refuse a budget that would be overrun whatever was done."""
+        least = least_seconds(size)
+        if self.budget is not None and self.budget < least:
+            raise InvalidOptionError(
+                f"budget of AutoEngine must be at least {least:.2g} s for graphs of size "
+                f"{size}, got {self.budget:g}: belief propagation alone takes that long. "
+                "Raise budget."
+            )
 
     def _warn_if_missed(self, told: Diagnostics, members: IntArray) -> None:
         """Warn, in the name of `infer`, of graphs whose tolerance was not met."""

@@ -41,7 +41,8 @@ class Bethe(AbstractEngine):
     tol : float
         Messages are passed until no belief changes by more.
     max_iter : int
-        Most sweeps over all messages.
+        Most sweeps over all messages.  With fewer than 300, beliefs far from settled may
+        be given up for the best matching.
     damping : float
         Share of the old message kept, from 0 to below 1.  Half is kept, whatever is given,
         once the change of the beliefs has not fallen for 50 sweeps.

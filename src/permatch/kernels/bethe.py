@@ -6,8 +6,8 @@ With weights ``a`` and messages ``u`` (rows), ``v`` (columns), one sweep is
     v[i, j] = 1 / sum_{k != i} a[k, j] u[k, j]
     belief[i, j] = x / (1 + x),  x = a[i, j] u[i, j] v[i, j]
 
-Sums that leave one entry out are made of the sums before and after it, never by taking the
-entry away.  Scores are first reduced by assignment prices: weights are then at most one and
+Sums that leave one entry out lose no digits: the largest entry is kept apart from the sum of
+the others, and no other entry is more than half of all.  Scores are first reduced by assignment prices: weights are then at most one and
 one on the best matching, so plain numbers do where logarithms would cost an ``exp`` and a
 ``log`` an entry.  Where the best beliefs are 0 or 1 messages grow for ever; they are held
 within 1e-140 .. 1e140, beyond which no belief changes.
@@ -36,7 +36,7 @@ from numba import njit
 
 from permatch.kernels.assignment import solve
 from permatch.kernels.bounds import log_bound
-from permatch.kernels.projection import project
+from permatch.kernels.projection import MANY_SWEEPS, project
 from permatch.kernels.scaling import balance
 from permatch.kernels.support import forbid_impossible, reduce_and_match
 
@@ -56,51 +56,52 @@ def pass_messages(weights, beliefs, tol, max_iter, damping):
     m = weights.shape[0]
     to_col = np.ones((m, m))  # u
     to_row = np.ones((m, m))  # v
-    before = np.empty((m, m))
-    flow = np.empty((m, m))
-    rest = np.empty(m)
+    flow = np.empty(m)
+    top = np.empty(m)  # of the flows of each column the largest ...
+    others = np.empty(m)  # ... and the sum of the others
     beliefs[:] = 0.0
     change = np.inf
     lowest = np.inf
     last_fall = 0
     for sweep in range(1, max_iter + 1):
+        top[:] = 0.0
+        others[:] = 0.0
         for i in range(m):
-            total = 0.0
-            for j in range(m - 1, -1, -1):
-                rest[j] = total
-                flow[i, j] = weights[i, j] * to_row[i, j]
-                total += flow[i, j]
-            total = 0.0
+            row_top = 0.0
+            row_others = 0.0
             for j in range(m):
-                rest[j] += total
-                total += flow[i, j]
+                x = weights[i, j] * to_row[i, j]
+                flow[j] = x
+                row_others += x if x < row_top else row_top
+                row_top = row_top if x < row_top else x
             if damping == 0.0:
                 for j in range(m):
-                    to_col[i, j] = 1.0 / min(max(rest[j], _LEAST), _MOST)
+                    to_col[i, j] = 1.0 / _all_but(flow[j], row_top, row_others)
             else:
                 for j in range(m):
-                    to_col[i, j] = _damp(to_col[i, j], rest[j], damping)
-        rest[:] = 0.0
-        for i in range(m):
+                    rest = _all_but(flow[j], row_top, row_others)
+                    to_col[i, j] = _damped(to_col[i, j], rest, damping)
             for j in range(m):
-                before[i, j] = rest[j]
-                flow[i, j] = weights[i, j] * to_col[i, j]
-                rest[j] += flow[i, j]
-        rest[:] = 0.0
+                x = weights[i, j] * to_col[i, j]
+                highest = top[j]
+                others[j] += x if x < highest else highest
+                top[j] = highest if x < highest else x
         change = 0.0
-        for i in range(m - 1, -1, -1):
+        for i in range(m):
             if damping == 0.0:
                 for j in range(m):
-                    to_row[i, j] = 1.0 / min(max(before[i, j] + rest[j], _LEAST), _MOST)
+                    flow[j] = weights[i, j] * to_col[i, j]
+                    to_row[i, j] = 1.0 / _all_but(flow[j], top[j], others[j])
             else:
                 for j in range(m):
-                    to_row[i, j] = _damp(to_row[i, j], before[i, j] + rest[j], damping)
+                    flow[j] = weights[i, j] * to_col[i, j]
+                    rest = _all_but(flow[j], top[j], others[j])
+                    to_row[i, j] = _damped(to_row[i, j], rest, damping)
             for j in range(m):
-                odds = flow[i, j] * to_row[i, j]
+                odds = flow[j] * to_row[i, j]
                 belief = odds / (1.0 + odds)
                 change = max(change, abs(belief - beliefs[i, j]))
                 beliefs[i, j] = belief
-                rest[j] += flow[i, j]
         if change < tol:
             return sweep, change
         if change < lowest:
@@ -112,11 +113,18 @@ def pass_messages(weights, beliefs, tol, max_iter, damping):
     return max_iter, change
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _all_but(x, top, others):
+    """Return the sum of flows without `x`, given the largest and the sum of the others."""
+    rest = others if x == top else top + (others - x)
+    rest = rest if rest > _LEAST else _LEAST
+    return rest if rest < _MOST else _MOST
+
+
 @njit(cache=True, nogil=True)
-def _damp(message, total, damping):
-    """Return the message 1 / total, held back towards the old one in logarithms."""
-    total = min(max(total, _LEAST), _MOST)
-    return math.exp(damping * math.log(message) - (1.0 - damping) * math.log(total))
+def _damped(message, rest, damping):
+    """Return the message 1 / rest, held back towards the old one in logarithms."""
+    return math.exp(damping * math.log(message) - (1.0 - damping) * math.log(rest))
 
 
 @njit(cache=True, nogil=True)
@@ -238,7 +246,7 @@ def infer_stack(
                     deepest = max(deepest, -reduced[i, j])
                     largest = max(largest, abs(scores[g, i, j]))
         sweeps, change = pass_messages(weights, beliefs[g], tol, max_iter, damping)
-        error = project(beliefs[g], col_of)
+        error = project(beliefs[g], col_of, max_iter >= MANY_SWEEPS)
         value = bethe_value(reduced, beliefs[g])
         # What rounding, and column sums off by `error`, can make of the value.
         slack = m * (1e-13 + 4e-16 * largest)

@@ -11,8 +11,9 @@ from numba import njit
 from permatch.kernels.repair import repair
 from permatch.kernels.support import forbid_impossible
 
-# Sinkhorn's sweeps on beliefs, and the error of row sums at which they end.
-_MAX_SWEEPS = 300
+# Sinkhorn's sweeps on beliefs before a spanning tree takes the rest: few, and where that
+# fails many; and the error of row sums at which they end.
+_FEW_SWEEPS, MANY_SWEEPS = 10, 300
 _TOL = 1e-14
 # Beliefs below are left out where Sinkhorn's sweeps are slow because of them.
 _NEGLIGIBLE = 1e-7
@@ -23,12 +24,12 @@ _HOPELESS = 1e-7
 
 
 @njit(cache=True, nogil=True)
-def _sinkhorn(table):
+def _sinkhorn(table, n_sweeps):
     """Scale rows and columns in place to sum to one; return what is left of the error."""
     m = table.shape[0]
     factors = np.empty(m)
     error = np.inf
-    for _ in range(_MAX_SWEEPS):
+    for _ in range(n_sweeps):
         factors[:] = 0.0
         for i in range(m):
             for j in range(m):
@@ -133,22 +134,24 @@ def _prune(table, col_of):
 
 
 @njit(cache=True, nogil=True)
-def project(beliefs, col_of):
+def project(beliefs, col_of, is_patient):
     """Make beliefs doubly stochastic in place; return the error left in column sums.
 
     Small beliefs in one direction of a one-way street make Sinkhorn's sweeps slow; if so
     they are left out, together with what they leave in no perfect matching.  `col_of` is a
-    perfect matching; it is what is left if nothing else helps.
+    perfect matching; it is what is left if nothing else helps, which takes long to find
+    out: only if `is_patient`.
     """
     m = beliefs.shape[0]
     given = beliefs.copy()
     table = np.empty((m, m))
     best = np.inf
-    for is_pruned in (False, True):
+    for attempt in range(4 if is_patient else 2):
         _copy(given, table)
-        if is_pruned:
+        if attempt % 2 == 1:
             _prune(table, col_of)
-        error = _even_out(table, _sinkhorn(table))
+        n_sweeps = _FEW_SWEEPS if attempt < 2 else MANY_SWEEPS
+        error = _even_out(table, _sinkhorn(table, n_sweeps))
         if error < best:
             best = error
             _copy(table, beliefs)
@@ -156,12 +159,13 @@ def project(beliefs, col_of):
             break
     if best <= _TOO_FAR:
         return best
-    _prune(given, col_of)
-    may_carry = np.zeros((m, m), np.bool_)
-    for i in range(m):
-        for j in range(m):
-            may_carry[i, j] = given[i, j] > 0.0
-    best = repair(beliefs, may_carry)
+    if is_patient:
+        _prune(given, col_of)
+        may_carry = np.zeros((m, m), np.bool_)
+        for i in range(m):
+            for j in range(m):
+                may_carry[i, j] = given[i, j] > 0.0
+        best = repair(beliefs, may_carry)
     if best > _HOPELESS:
         for i in range(m):
             for j in range(m):

@@ -21,7 +21,7 @@ from permatch.inference.result import weakest
 from permatch.inference.swap_chain import SwapChain
 
 # Belief propagation goes through all edges at this pace, and at least so many times.
-_SECONDS_PER_SWEEP, _FEWEST_SWEEPS = 2e-8, 20
+_SECONDS_PER_SWEEP, _FEWEST_SWEEPS = 1e-8, 40
 # Draws that tell how much weights vary, and from where on it is too much for plain draws.
 _PILOT, _HEAVY = 1024, 20.0
 # Particles of a filter, if there is time for them in all the filters of a first round.
@@ -88,6 +88,11 @@ def load_kernels(engine: AbstractEngine) -> None:
         size = min(engine.max_size, 12)
         scores = np.zeros((1, size, size))
         engine._infer_stack(scores, np.zeros(1, dtype=np.intp), Job())
+
+
+def least_seconds(size: int) -> float:
+    """Return what `propagate` and all around it take at least."""
+    return 1e-2 + 4e-7 * size**2
 
 
 def propagate(task: Task) -> tuple[PartAnswer | None, str]:
