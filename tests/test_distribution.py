@@ -399,3 +399,21 @@ def test_errors_that_nobody_knows(rng):
     assert d.log_partition_error is None
     assert d.marginal_errors is None
     assert d.diagnostics.interval is not None
+
+
+def test_samples_of_a_chain_follow_its_options(rng):
+    scores = 2.0 * rng.normal(size=(26, 26))
+    few, many = (
+        pm.MatchingDistribution(scores, pm.SwapChain(burn_in=burn_in)).sample(20, rng=0)
+        for burn_in in (0, 500)
+    )
+    assert not np.array_equal(few, many)
+
+
+def test_later_samples_need_no_pilot(rng, monkeypatch):
+    from permatch.inference.drawing import matching_samples
+
+    d = pm.MatchingDistribution(0.5 * rng.normal(size=(26, 26)))
+    first = d.sample(3, rng=0)
+    monkeypatch.delattr(matching_samples, "_log_share")
+    np.testing.assert_array_equal(d.sample(3, rng=0), first)

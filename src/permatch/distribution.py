@@ -233,7 +233,8 @@ class MatchingDistribution:
         n = check_count(n, "n", 0)
         generator = check_rng(rng)
         if isinstance(self._engine, SwapChain) and len(self._core) > SubsetDP().max_size:
-            return self._embed(draw_chain(self._core, n, rng=generator))
+            drawn = draw_chain(self._core, n, rng=generator, engine=self._engine)
+            return self._embed(drawn)
         return self._embed(self._samples.sample(n, generator, self._n_jobs))
 
     def mode(self) -> IntArray:

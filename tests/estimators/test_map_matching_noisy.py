@@ -10,13 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 import permatch as pm
 from permatch.errors import PrecisionError, SizeLimitError
 from permatch.estimators import MAPMatching, MAPMatchingCV
-from permatch.estimators.noisy_fit import accepted_norm
 from permatch.estimators.scaling import scaled_stacks
 from permatch.graphs import BipartiteGraph
 from permatch.inference import Bethe, Glynn, HuberLaw, Nesting, Sparsified, SwapChain
 from permatch.inference.effort import draws, with_effort, with_own_seed
 from permatch.objectives import MatchingLikelihood
-from permatch.objectives.noise import gradient_variances
 from permatch.optimizers import minimize
 from tests.estimators import planted
 
@@ -45,7 +43,8 @@ def objective(data, engine):
     """The objective of scaled coefficients, put together from outside."""
     graphs, matchings = data
     weights = np.full(len(graphs), 1 / len(graphs))
-    stacks, _ = scaled_stacks([BipartiteGraph(graph) for graph in graphs], weights)
+    checked = [g if isinstance(g, BipartiteGraph) else BipartiteGraph(g) for g in graphs]
+    stacks, _ = scaled_stacks(checked, weights)
     return MatchingLikelihood(stacks, matchings, weights, ALPHA, engine)
 
 
@@ -58,16 +57,15 @@ def true_gradient(model, data):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.filterwarnings("ignore:SwapChain has not mixed:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:at the coefficients found SwapChain:RuntimeWarning")
 def test_the_gradient_vanishes_within_the_error_that_is_reported(name, data, exact):
     model = MAPMatching(ALPHA, engine=SAMPLERS[name]).fit(*data)
     assert model.is_converged_
     assert not model.is_exact_
     error = model.gradient_error_
-    assert 0.0 < error < 0.2
-    assert model.history_[-1]["grad_norm"] <= 2.0 * error
-    # The error is two standard deviations or so, and there are four entries.
-    assert np.abs(true_gradient(model, data)).max() <= 3.0 * error
+    assert 0.0 < error < 0.1
+    # Four entries, errors that eight seeds know to about a quarter.
+    assert np.abs(true_gradient(model, data)).max() <= 4.0 * error
     np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.3)
 
 
@@ -76,7 +74,8 @@ def test_more_draws_bring_smaller_errors_and_better_coefficients(data, exact):
         MAPMatching(ALPHA, engine=HuberLaw(n_samples=n)).fit(*data) for n in (100, 6400)
     )
     # 64 times as many draws have an eighth of the error.
-    assert many.gradient_error_ == pytest.approx(few.gradient_error_ / 8, rel=0.25)
+    # Eight seeds know each of them to about a quarter.
+    assert many.gradient_error_ == pytest.approx(few.gradient_error_ / 8, rel=0.8)
     assert np.abs(many.coef_ - exact.coef_).max() < 0.05
 
 
@@ -93,7 +92,8 @@ def test_draws_grow_towards_the_optimum(data, monkeypatch):
     assert seen == sorted(seen)
     assert set(seen) == {100, 400, 1600}
     last = model.history_[-1]
-    assert last["evaluations"] == len(seen) / 2  # two sizes of graphs
+    n_measured = 7 + 3 * 7  # at the start, and where each share of the draws ended
+    assert last["evaluations"] + n_measured <= len(seen) / 2  # two sizes of graphs
     assert last["iteration"] == model.n_iter_
     for name in ("iteration", "evaluations", "seconds"):
         values = [row[name] for row in model.history_]
@@ -149,21 +149,41 @@ def test_exact_engines_have_no_gradient_error(exact, data):
     assert (model.gradient_error_, model.is_exact_) == (0.0, True)
 
 
-@pytest.mark.parametrize("name", ["huber_law", "nesting"])
-@pytest.mark.parametrize("factor", [0.0, 1.0, 3.0], ids=["flat", "fitted", "peaked"])
-def test_gradient_errors_cover_the_spread_over_seeds(name, factor, data, exact):
-    engine = with_effort(SAMPLERS[name], 1 / 4)
-    coef = factor * exact.coef_ * exact.scale_
-    _, truth = objective(data, pm.AutoEngine()).value_and_grad(coef)
-    found = [
-        objective(data, replace(engine, random_state=seed)).evaluate(coef)
-        for seed in range(20)
+def ring(n_graphs, size, rng):
+    """Graphs with two matchings each: every edge of a matching changes with all others."""
+    allowed = (np.eye(size) + np.roll(np.eye(size), 1, axis=1)) > 0.0
+    graphs = [
+        BipartiteGraph(rng.normal(size=(size, size, 2)), allowed) for _ in range(n_graphs)
     ]
-    spread = np.sqrt(np.mean([(one.grad - truth) ** 2 for one in found], axis=0))
-    errors = np.mean([one.grad_errors for one in found], axis=0)
-    # Twenty seeds know the spread to about a sixth.
-    assert (spread <= 1.3 * errors).all()
-    assert (errors <= 10.0 * spread).all()
+    turns = rng.integers(2, size=n_graphs)
+    return graphs, [(np.arange(size) + turn) % size for turn in turns]
+
+
+@pytest.mark.parametrize("name", ["huber_law", "nesting", "ring"])
+def test_the_gradient_error_is_that_of_other_seeds(name, data, rng):
+    """Also where all rows of a graph change together, which single edges do not tell."""
+    graphs, matchings = ring(12, 8, rng) if name == "ring" else data
+    engine = SAMPLERS.get(name, NESTING)
+    model = MAPMatching(ALPHA, engine=engine).fit(graphs, matchings)
+    coef = model.coef_ * model.scale_
+    found = [
+        objective((graphs, matchings), replace(engine, random_state=seed))
+        .evaluate(coef)
+        .grad
+        for seed in range(100, 140)
+    ]
+    spread = np.std(found, axis=0, ddof=1).max()
+    assert 0.5 * spread <= model.gradient_error_ <= 2.5 * spread
+
+
+def test_one_noisy_feature_does_not_hide_the_others(data):
+    graphs, matchings = data
+    scaled = [graph * [100.0, 1.0, 1.0, 1.0] for graph in graphs]
+    options = {"alpha": 1e-6, "scale_features": False}
+    exact = MAPMatching(**options).fit(scaled, matchings)
+    model = MAPMatching(**options, engine="huber_law").fit(scaled, matchings)
+    assert model.is_converged_
+    np.testing.assert_allclose(model.coef_[1:], exact.coef_[1:], atol=0.2)
 
 
 def test_neighbouring_points_share_their_errors(data, exact):
@@ -184,20 +204,6 @@ def test_graphs_of_different_sizes_draw_differently():
     assert with_own_seed(Bethe(), 3) == Bethe()
 
 
-def test_variances_of_a_certain_graph_are_zero():
-    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
-    eye = np.broadcast_to(np.eye(3), (2, 3, 3))
-    nothing = gradient_variances(features, np.full(2, 0.5), eye, np.zeros((2, 3, 3)))
-    np.testing.assert_array_equal(nothing, np.zeros(4))
-    shifted = features + np.arange(3)[:, None, None]  # one number for every row
-    errors = np.full((2, 3, 3), 0.1)
-    third = np.full((2, 3, 3), 1 / 3)
-    np.testing.assert_allclose(
-        gradient_variances(shifted, np.ones(2), third, errors),
-        gradient_variances(features, np.ones(2), third, errors),
-    )
-
-
 def test_effort_scales_draws_and_tolerances():
     assert with_effort(HUBER_LAW, 4.0).n_samples == 2000
     assert with_effort(Nesting(tol=0.01), 4.0).tol == pytest.approx(0.005)
@@ -207,8 +213,18 @@ def test_effort_scales_draws_and_tolerances():
     assert with_effort(HuberLaw(n_samples=10), 1 / 16).n_samples == 10
     assert with_effort(Bethe(), 4.0) == Bethe()
     assert not draws(Glynn())
-    assert accepted_norm(1e-6, np.nan) == accepted_norm(1e-6, 0.0) == 1e-6
-    assert accepted_norm(1e-6, 0.1) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("engine", "option"),
+    [
+        (HuberLaw(max_trials=10**15), "max_trials"),
+        (Nesting(n_samples=10**15), "n_samples"),
+        (SwapChain(max_sweeps=10**9), "max_sweeps"),
+    ],
+)
+def test_effort_stays_within_what_engines_take(engine, option):
+    assert getattr(with_effort(engine, 4.0), option) == getattr(engine, option)
 
 
 def test_a_gradient_within_its_noise_ends_the_run():
@@ -219,9 +235,16 @@ def test_a_gradient_within_its_noise_ends_the_run():
         points.append(x)
         return float(np.sum((x - goal) ** 2)), 2 * (x - goal)
 
-    optimum = minimize(value_and_grad, np.zeros(2), noise=lambda x: 5.0)
+    optimum = minimize(
+        value_and_grad, np.zeros(2), is_zero=lambda x, grad: np.abs(grad).max() <= 5.0
+    )
     assert (optimum.is_converged, optimum.n_iter, len(points)) == (True, 0, 1)
-    optimum = minimize(value_and_grad, np.zeros(2), tol=1e-12, noise=lambda x: 0.1)
+    optimum = minimize(
+        value_and_grad,
+        np.zeros(2),
+        tol=1e-12,
+        is_zero=lambda x, grad: np.abs(grad).max() <= 0.1,
+    )
     assert optimum.is_converged
     assert optimum.grad_norm <= 0.1
     assert "cannot be told from zero" in optimum.message
@@ -236,10 +259,48 @@ def test_an_unmixed_chain_warns_once(data):
         MAPMatching(1.0, engine=chain).fit(graphs[:4:2], matchings[:4:2])
     found = [w for w in caught if issubclass(w.category, RuntimeWarning)]
     assert len(found) == 1
-    assert "not mixed" in str(found[0].message)
+    message = "SwapChain does not stand by its own answers for graphs of size 5"
+    assert message in str(found[0].message)
+    assert found[0].filename == __file__
 
 
-@pytest.mark.filterwarnings("ignore:SwapChain has not mixed:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("engine", "is_doubtful"),
+    [
+        (Nesting(tol=1e-4, max_samples=512, tail=0), True),
+        (Bethe(max_iter=2), True),
+        (Bethe(), False),
+        (NESTING, False),
+    ],
+)
+def test_answers_an_engine_does_not_stand_by_are_warned_of(engine, is_doubtful, data):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MAPMatching(0.1, engine=engine, tol=1e-3).fit(*data)
+    found = [w for w in caught if issubclass(w.category, RuntimeWarning)]
+    assert len(found) == is_doubtful
+
+
+@pytest.mark.parametrize("n_evaluations", [0, 3, 9, 20, 40])
+def test_ctrl_c_keeps_what_is_known(n_evaluations, data, monkeypatch):
+    seen = []
+    infer = HuberLaw.infer
+
+    def interrupted(self, *args, **options):
+        seen.append(self.n_samples)
+        if len(seen) == 2 * n_evaluations + 1:
+            raise KeyboardInterrupt
+        return infer(self, *args, **options)
+
+    monkeypatch.setattr(HuberLaw, "infer", interrupted)
+    with pytest.warns(ConvergenceWarning, match="was interrupted after"):
+        model = MAPMatching(ALPHA, engine=HuberLaw(n_samples=1600)).fit(*data)
+    assert not model.is_converged_
+    assert np.isfinite(model.coef_).all()
+    assert np.isnan(model.gradient_error_) == (n_evaluations < 8)
+
+
+@pytest.mark.filterwarnings("ignore:at the coefficients found SwapChain:RuntimeWarning")
 def test_an_engine_without_log_partitions_cannot_learn(data):
     with pytest.raises(PrecisionError, match="SwapChain has none.*tempering=True"):
         MAPMatching(engine=SwapChain(n_sweeps=128, tempering=False)).fit(*data)
@@ -259,7 +320,7 @@ def test_value_and_gradient_of_bethe_agree(spread, data):
     approximate = objective(data, Bethe(bounds=False, tol=1e-13))
     coef = spread * np.array([1.0, -0.5, 0.3, 0.2])
     found = approximate.evaluate(coef)
-    assert np.isnan(found.grad_errors).all()
+    assert np.isnan(found.grad_bounds).all()
     assert not found.is_exact
     step = 1e-4
     differences = [

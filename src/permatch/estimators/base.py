@@ -29,6 +29,12 @@ class BaseMatcher(BaseEstimator):
 
     Subclasses have the parameters `engine` and `n_jobs`, and a `fit` that sets ``coef_``,
     ``scale_``, ``n_features_in_`` and ``feature_names_``.
+
+    Examples
+    --------
+    >>> from permatch.estimators import BaseMatcher, MAPMatching, MaxMarginMatching
+    >>> issubclass(MAPMatching, BaseMatcher), issubclass(MaxMarginMatching, BaseMatcher)
+    (True, True)
     """
 
     engine: str | AbstractEngine
@@ -103,7 +109,7 @@ class BaseMatcher(BaseEstimator):
         return engine.infer(scores, n_jobs=self.n_jobs).marginals
 
     def sample(self, graphs: Any, n: int, rng: Seed = None) -> list[IntArray]:
-        """Draw independent matchings of every graph from the model.
+        """Draw matchings of every graph from the model, as `MatchingDistribution` does.
 
         Parameters
         ----------

@@ -18,9 +18,9 @@ from permatch.estimators.base import (
 from permatch.estimators.convergence import GradientPercent, warn_unless_converged
 from permatch.estimators.noisy_fit import (
     EstimatedOptimum,
-    accepted_norm,
     engine_for_learning,
     minimize_estimated,
+    warn_of_doubts,
 )
 from permatch.estimators.scaling import scaled_stacks
 from permatch.graphs import BipartiteGraph
@@ -58,7 +58,7 @@ class MAPMatching(BaseMatcher):
         Whether to divide every feature by its standard deviation over all training edges.
     tol : float
         Largest entry of the gradient, by the scaled coefficients, accepted as converged;
-        with an engine that draws, twice `gradient_error_` is accepted if that is more.
+        with an engine that draws, entries that cannot be told from zero are accepted too.
     max_iter : int
         Most steps of the solver.
     warm_start : bool
@@ -81,7 +81,7 @@ class MAPMatching(BaseMatcher):
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
-        Whether the gradient got as small as `tol`, or twice ``gradient_error_``.
+        Whether the gradient got as small as `tol`, or cannot be told from zero.
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds`` from the
         start on.
@@ -96,13 +96,13 @@ class MAPMatching(BaseMatcher):
     An evaluation costs one inference per graph.  A fit that ends early, at `max_iter` or by
     Ctrl-C, warns and keeps the best coefficients seen.
 
-    Engines that draw (`HuberLaw`, `Nesting`, `SwapChain`) get the same seed at every
-    evaluation.  The fit begins with a 16th of their draws and quadruples them wherever the
-    gradient has come down to its own errors, up to as many as the engine was made for; if
-    up to 64 times as many are enough for `tol`, it goes on to that.  ``gradient_error_`` is
-    what remains, worked out from the standard errors of the marginals with independent
-    graphs and allowance for edges that depend on each other; mostly it is twice too large.
-    A thousand draws per graph are plenty: their errors are then about a thirtieth of those
+    Engines that draw (`HuberLaw`, `Nesting`, `SwapChain`, `AdaPart`, and `AutoEngine`
+    beyond the exact sizes) get the same seed at every evaluation.  The fit begins with a
+    16th of their draws and quadruples them wherever the gradient has come down to its own
+    errors, up to as many as the engine was made for; if up to 64 times as many are enough
+    for `tol`, it goes on to that.  ``gradient_error_`` is what remains: the standard
+    deviation of the gradient over eight seeds, drawn anew at the end of every stage.  A
+    thousand draws per graph are plenty: their errors are then about a thirtieth of those
     that come from having no more graphs than there are.
 
     `Bethe` makes the objective smooth, deterministic and consistent with its gradient, but
@@ -192,8 +192,8 @@ class MAPMatching(BaseMatcher):
         names = check_feature_names(feature_names, checked[0].n_features)
         optimum = self._fit(checked, labels, weights)
         self.feature_names_ = names
-        accepted = accepted_norm(self.tol, optimum.gradient_error)
-        warn_unless_converged(optimum, type(self).__name__, accepted)
+        warn_unless_converged(optimum, type(self).__name__, self.tol)
+        warn_of_doubts(optimum, find_engine(self.engine))
         return self
 
     def _fit(

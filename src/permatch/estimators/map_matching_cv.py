@@ -31,8 +31,8 @@ from permatch.estimators.convergence import (
     warn_unless_converged,
 )
 from permatch.estimators.map_matching import MAPMatching
-from permatch.estimators.noisy_fit import EstimatedOptimum, accepted_norm
-from permatch.inference import AbstractEngine
+from permatch.estimators.noisy_fit import EstimatedOptimum, warn_of_doubts
+from permatch.inference import AbstractEngine, find_engine
 from permatch.optimizers import BundleOptimum, Optimum
 
 
@@ -96,7 +96,7 @@ class MAPMatchingCV(BaseMatcher):
     n_iter_ : int
         Steps taken by the fit that gave ``coef_``.
     is_converged_ : bool
-        Whether its gradient got as small as `tol`, or twice ``gradient_error_``.
+        Whether its gradient got as small as `tol`, or cannot be told from zero.
     history_ : list of dict
         Its loss and gradient norm by iteration.
     gradient_error_ : float
@@ -232,8 +232,9 @@ class MAPMatchingCV(BaseMatcher):
             model.coef_ = self.coef_  # the mean over the folds: a good place to begin
             optimum = model._fit(*data)
             self._adopt(model.coef_, model.scale_, optimum)
-        accepted = accepted_norm(self.tol, self.gradient_error_)
-        warn_unless_converged(optimum, title, accepted)
+        warn_unless_converged(optimum, title, self.tol)
+        if isinstance(optimum, EstimatedOptimum):
+            warn_of_doubts(optimum, find_engine(self.engine))
         return self
 
     def _model(self) -> MAPMatching:

@@ -1,11 +1,13 @@
 """Quasi-Newton fits whose gradients may be estimates: few draws first, more near the end.
 
-A run ends where the largest entry of the gradient is no larger than the largest of its
-standard errors; up to twice that counts as converged.  The next run begins there with four
-times as many draws, which halves the errors.  An engine uses a 16th, a 4th, and then all of
-the draws it was asked for; more than that only if they bring `tol` within reach.  Within a
-run the engine has the same seed at every point, so that neighbouring points share most of
-their errors.
+How much its draws move a gradient is seen by drawing again: the gradient is evaluated at
+the same point with eight seeds.  A run ends where, in units of these standard errors, the
+entries of the gradient are at most one in the root of their mean square; it counts as
+converged if no entry can be told from zero.  The next run begins there with four times as
+many draws, which halves the errors.  An engine uses a 16th, a 4th, and then all of the
+draws it was asked for; more than that only if they bring `tol` within reach.  Within a run
+the engine has the same seed at every point, so that neighbouring points share most of their
+errors.
 
 An engine that does not draw makes a single run.
 """
@@ -14,7 +16,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,20 +23,26 @@ from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine
 from permatch.inference.bethe import Bethe
-from permatch.inference.effort import draws, with_effort
+from permatch.inference.effort import draws, with_effort, with_own_seed
 from permatch.objectives import MatchingLikelihood
+from permatch.objectives.likelihood import Evaluation
 from permatch.optimizers import Optimum, minimize
 
-#: A gradient of at most so many standard errors counts as zero.
-ZERO_WITHIN = 2.0
-
+# Evaluations of one gradient that tell how much its draws move it.
+_SEEDS = 8
+# Their seeds stay clear of those that sizes of graphs are told apart by.
+_SEED_STRIDE = 10_000
+# Probability with which a gradient that is zero may be taken for another.
+_LEVEL = 0.05
 # Share of the engine's draws in the first run, their growth from run to run, and the most
 # that a tolerance may ask for.
 _FIRST_SHARE = 1 / 16
 _GROWTH = 4.0
 _MOST_SHARE = 64.0
-# What is needed for a tolerance is known only roughly.
-_MARGIN = 1.2
+# Standard errors that must fit into a tolerance, and what is needed for that roughly.
+_WITHIN_TOL, _MARGIN = 2.0, 1.2
+# Runs with the same draws: errors may turn out smaller at the end than at the start.
+_MOST_RUNS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +56,13 @@ class EstimatedOptimum(Optimum):
         the engine says nothing of its errors.
     is_exact : bool
         Whether all inference was exact.
+    doubtful_sizes : tuple of int
+        Sizes of graphs for which the engine does not stand by its answer at the end.
     """
 
     gradient_error: float
     is_exact: bool
-
-
-def accepted_norm(tol: float, gradient_error: float) -> float:
-    """Return the largest entry of a gradient that counts as zero."""
-    floor = ZERO_WITHIN * gradient_error
-    return floor if floor > tol else tol  # NaN does not count
+    doubtful_sizes: tuple[int, ...]
 
 
 def engine_for_learning(engine: AbstractEngine) -> AbstractEngine:
@@ -102,35 +106,59 @@ def minimize_estimated(
     """
     engine = objective.engine
     share = _FIRST_SHARE if draws(engine) else 1.0
+    run = _Run(objective.with_engine(with_effort(engine, share)), tol)
     whole: EstimatedOptimum | None = None
+    n_runs = 0  # with this share of the draws
+    try:
+        run.measure(start)
+    except KeyboardInterrupt:
+        return _nothing_known(start)
     while True:
-        noted = _Noted(objective.with_engine(with_effort(engine, share)))
         before = whole
         found = minimize(
-            noted.value_and_grad,
+            run.value_and_grad,
             start if before is None else before.coef,
             method=method,
             bounds=bounds,
             tol=tol,
             max_iter=max_iter - (0 if before is None else before.n_iter),
             on_iteration=_counting_on(on_iteration, before),
-            noise=lambda coef, noted=noted: noted.at(coef).error,
+            is_zero=run.is_zero if run.is_noisy else None,
         )
-        end = noted.at(found.coef)
-        whole = _joined(before, found, end, tol)
-        is_last = found.is_interrupted or whole.n_iter >= max_iter
-        more = None if is_last else _next_share(share, end.error, tol)
-        if more is None:
-            break
-        share = more
-    for message in end.warnings:
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
-    return whole
+        n_runs += 1
+        if before is not None and not found.n_evaluations:  # interrupted at once
+            return replace(before, is_interrupted=True, is_converged=False)
+        whole = run.end(before, found, is_enough=share >= 1.0)
+        if whole.is_interrupted or whole.is_exact:
+            return whole
+        if whole.n_iter >= max_iter:
+            return whole if whole.is_converged else _stopped(whole, max_iter)
+        more = _next_share(share, whole.gradient_error, tol)
+        if more is not None:
+            drawing_more = objective.with_engine(with_effort(engine, more))
+            run = run.with_draws(drawing_more, more / share)
+            share, n_runs = more, 0
+        elif not run.is_noisy or run.passes(found.coef) or n_runs == _MOST_RUNS:
+            return whole
+
+
+def warn_of_doubts(optimum: EstimatedOptimum, engine: AbstractEngine) -> None:
+    """Warn, on behalf of the caller of `fit`, of answers the engine does not stand by."""
+    if optimum.doubtful_sizes:
+        sizes = ", ".join(map(str, optimum.doubtful_sizes))
+        warnings.warn(
+            f"at the coefficients found {type(engine).__name__} does not stand by its own "
+            f"answers for graphs of size {sizes}: they may be further off than its errors "
+            "say, and so may the coefficients. Let it draw or iterate more, or take "
+            "another engine.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _next_share(share: float, error: float, tol: float) -> float | None:
     """Return the share of the engine's draws for another run; None if none is worth it."""
-    floor = ZERO_WITHIN * error
+    floor = _WITHIN_TOL * error
     if not floor > tol:  # exact, good enough, or nothing known
         return None
     if share < 1.0:
@@ -139,44 +167,148 @@ def _next_share(share: float, error: float, tol: float) -> float | None:
     return min(share * _GROWTH, needed) if needed <= _MOST_SHARE else None
 
 
-class _Note(NamedTuple):
-    """What is known of the gradient at a point."""
-
-    error: float
-    is_exact: bool
-    warnings: tuple[str, ...]
+def _stopped(optimum: EstimatedOptimum, max_iter: int) -> EstimatedOptimum:
+    """Return the end of a fit whose steps ran out before all draws were used."""
+    return replace(optimum, message=f"max_iter={max_iter} steps were taken")
 
 
-class _Noted:
-    """Evaluates the objective and keeps what it said about its errors."""
+def _nothing_known(start: FloatArray) -> EstimatedOptimum:
+    """Return the end of a fit that was interrupted before anything was known."""
+    return EstimatedOptimum(
+        coef=start,
+        value=math.nan,
+        grad_norm=math.inf,
+        n_iter=0,
+        n_evaluations=0,
+        is_converged=False,
+        is_interrupted=True,
+        message="interrupted",
+        history=[],
+        gradient_error=math.nan,
+        is_exact=False,
+        doubtful_sizes=(),
+    )
 
-    def __init__(self, objective: MatchingLikelihood) -> None:
-        self.objective = objective
-        self._notes: dict[bytes, _Note] = {}
+
+class _Run:
+    """The objective with so many draws, and how far its gradients are to be trusted."""
+
+    def __init__(
+        self, objective: MatchingLikelihood, tol: float, spread: FloatArray | None = None
+    ) -> None:
+        self._objective = objective
+        self._tol = tol
+        # Standard errors of the gradient, as far as they come from draws.
+        self._spread = np.zeros(1) if spread is None else spread
+        self._known: dict[bytes, Evaluation] = {}
+        self._projected: dict[bytes, FloatArray] = {}
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether draws move the gradient, as far as is known."""
+        return bool(self._spread.any())
+
+    def with_draws(self, objective: MatchingLikelihood, factor: float) -> "_Run":
+        """Return the run that follows, with `factor` times as many draws."""
+        return _Run(objective, self._tol, self._spread / math.sqrt(factor))
 
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
-        """Return value and gradient, with the engine's warnings kept for later."""
-        engine = self.objective.engine
-        messages: tuple[str, ...] = ()
-        if draws(engine):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", RuntimeWarning)
-                found = self.objective.evaluate(coef)
-            messages = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-        else:
-            found = self.objective.evaluate(coef)
-        if not math.isfinite(found.value):
-            raise PrecisionError(
-                f"learning needs log-partitions; {type(engine).__name__} has none, given "
-                "these options. Change them (SwapChain: tempering=True), or the engine."
-            )
-        error = float(np.max(found.grad_errors, initial=0.0))
-        self._notes[coef.tobytes()] = _Note(error, found.is_exact, messages)
+        """Return value and gradient."""
+        found = self._at(coef)
         return found.value, found.grad
 
-    def at(self, coef: FloatArray) -> _Note:
-        """Return what is known of a point that was evaluated."""
-        return self._notes.get(coef.tobytes(), _Note(math.nan, False, ()))
+    def measure(self, coef: FloatArray) -> None:
+        """Find out how much draws move the gradient here."""
+        first = self._at(coef)
+        engine = self._objective.engine
+        if first.is_exact or not draws(engine):
+            self._spread = np.zeros_like(first.grad)
+            return
+        grads = [first.grad]
+        for k in range(1, _SEEDS):
+            other = with_own_seed(engine, _SEED_STRIDE * k)
+            with _quiet():
+                grads.append(self._objective.with_engine(other).evaluate(coef).grad)
+        self._spread = np.std(grads, axis=0, ddof=1)
+
+    def is_zero(self, coef: FloatArray, projected: FloatArray) -> bool:
+        """Return whether a gradient is down to its own errors; what the solver asks."""
+        self._projected[coef.tobytes()] = projected
+        ratios = self._ratios(coef)
+        return bool(np.mean(ratios**2) <= 1.0 and ratios.max() <= _told_apart(len(ratios)))
+
+    def passes(self, coef: FloatArray) -> bool:
+        """Return whether no entry of the gradient here can be told from zero."""
+        ratios = self._ratios(coef)
+        return bool(ratios.max(initial=0.0) <= _told_apart(len(ratios)))
+
+    def end(
+        self, before: EstimatedOptimum | None, found: Optimum, *, is_enough: bool
+    ) -> EstimatedOptimum:
+        """Return the end of this run with the counts of all."""
+        known = {option.name: getattr(found, option.name) for option in fields(found)}
+        here = self._at(found.coef)
+        if not found.is_interrupted:
+            try:
+                self.measure(found.coef)
+            except KeyboardInterrupt:
+                known["is_interrupted"] = True
+        if before is not None:
+            known["n_iter"] += before.n_iter
+            known["n_evaluations"] += before.n_evaluations
+            known["history"] = before.history + [
+                _after(row, before) for row in found.history
+            ]
+        error = float(np.max(self._errors(found.coef), initial=0.0))
+        if self.is_noisy:
+            is_close = is_enough or _WITHIN_TOL * error <= self._tol
+            known["is_converged"] = is_close and self.passes(found.coef)
+        if known["is_interrupted"]:
+            known["is_converged"] = False
+        return EstimatedOptimum(
+            **known,
+            gradient_error=error,
+            is_exact=here.is_exact and (before is None or before.is_exact),
+            doubtful_sizes=here.doubtful_sizes,
+        )
+
+    def _at(self, coef: FloatArray) -> Evaluation:
+        """Evaluate the objective, once per point."""
+        key = coef.tobytes()
+        if key not in self._known:
+            with _quiet():
+                found = self._objective.evaluate(coef)
+            if not math.isfinite(found.value):
+                name = type(self._objective.engine).__name__
+                raise PrecisionError(
+                    f"learning needs log-partitions; {name} has none, given these options. "
+                    "Change them (SwapChain: tempering=True), or the engine."
+                )
+            self._known[key] = found
+        return self._known[key]
+
+    def _errors(self, coef: FloatArray) -> FloatArray:
+        """Return how far off the entries of the gradient may be at a known point."""
+        return np.hypot(self._known[coef.tobytes()].grad_bounds, self._spread)
+
+    def _ratios(self, coef: FloatArray) -> FloatArray:
+        """Return the projected gradient at a known point, in units of errors or `tol`."""
+        units = np.fmax(self._errors(coef), self._tol)
+        key = coef.tobytes()
+        return np.abs(self._projected.get(key, self._known[key].grad)) / units
+
+
+def _quiet() -> warnings.catch_warnings:
+    """Keep an engine's warnings to itself: the fit says once what is to be said."""
+    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
+
+
+def _told_apart(n_entries: int) -> float:
+    """Return how many standard errors tell one of so many entries from zero."""
+    from scipy import stats  # half a second: only when it is needed
+
+    # The errors themselves come from few seeds: Student's quantile.
+    return float(stats.t.isf(_LEVEL / (2 * max(n_entries, 1)), _SEEDS - 1))
 
 
 def _counting_on(
@@ -196,17 +328,3 @@ def _after(row: dict[str, float], before: Optimum) -> dict[str, float]:
         "seconds": row["seconds"]
         + (before.history[-1]["seconds"] if before.history else 0),
     }
-
-
-def _joined(
-    before: EstimatedOptimum | None, found: Optimum, end: _Note, tol: float
-) -> EstimatedOptimum:
-    """Return the last run with the counts of all."""
-    known = {option.name: getattr(found, option.name) for option in fields(found)}
-    if before is not None:
-        known["n_iter"] += before.n_iter
-        known["n_evaluations"] += before.n_evaluations
-        known["history"] = before.history + [_after(row, before) for row in found.history]
-    known["is_converged"] = found.grad_norm <= accepted_norm(tol, end.error)
-    is_exact = end.is_exact and (before is None or before.is_exact)
-    return EstimatedOptimum(**known, gradient_error=end.error, is_exact=is_exact)

@@ -51,6 +51,16 @@ class AdaPart(PerfectSampler):
     ----------
     J. Kuck, T. Dao, H. Rezatofighi, A. Sabharwal and S. Ermon, "Approximating the permanent
     by sampling from adaptive partitions", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.AdaPart(n_samples=500).infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> result.is_exact, result.diagnostics.certificate
+    (False, 'asymptotic')
+    >>> bool(abs(result.marginals[0, 0] - 0.75) < 5 * result.marginal_errors[0, 0])
+    True
     """
 
     max_size: int = 60

@@ -75,6 +75,14 @@ class AbstractEngine(ABC):
     ----------
     max_size : int
         Largest graph accepted; larger ones are refused with an estimate of their cost.
+
+    Examples
+    --------
+    >>> from permatch.inference import AbstractEngine, Glynn
+    >>> isinstance(Glynn(), AbstractEngine)
+    True
+    >>> Glynn(max_size=20)
+    Glynn(max_size=20, tol=1e-10)
     """
 
     max_size: int = 0

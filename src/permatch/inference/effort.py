@@ -4,7 +4,9 @@ import math
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from permatch.inference._options import MOST_DRAWS
 from permatch.inference.base import AbstractEngine
+from permatch.inference.swap_chain import MOST_SWEEPS
 
 Engine = TypeVar("Engine", bound=AbstractEngine)
 
@@ -12,6 +14,8 @@ Engine = TypeVar("Engine", bound=AbstractEngine)
 _COUNTS = {"n_samples": 32, "n_sweeps": 128}
 # Options that limit the draws: raised with them, never lowered.
 _LIMITS = ("max_samples", "max_sweeps", "max_trials")
+# Most that engines take.
+_MOST = {"n_sweeps": MOST_SWEEPS, "max_sweeps": MOST_SWEEPS}
 # Options that fall with the root of the number of draws, and what they stay below.
 _ERRORS = {"tol": 0.25, "epsilon": 0.5}
 # Seeds that users choose are closer together than this.
@@ -52,9 +56,11 @@ def with_effort(engine: Engine, factor: float) -> Engine:
         if value is None:
             continue
         if name in _COUNTS:
-            changes[name] = max(min(value, _COUNTS[name]), round(value * factor))
+            wanted = max(min(value, _COUNTS[name]), round(value * factor))
+            changes[name] = min(wanted, _MOST.get(name, MOST_DRAWS))
         elif name in _LIMITS:
-            changes[name] = round(value * max(factor, 1.0))
+            wanted = round(value * max(factor, 1.0))
+            changes[name] = min(wanted, _MOST.get(name, MOST_DRAWS))
         elif name in _ERRORS:
             changes[name] = min(max(value, _ERRORS[name]), value / math.sqrt(factor))
     return replace(engine, **changes)

@@ -35,6 +35,16 @@ class Enumeration(AbstractEngine):
     Notes
     -----
     O(m m!) time and memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.Enumeration().infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> round(float(np.exp(result.log_partition)), 9), result.is_exact  # 3 * 2 + 1 * 2
+    (8.0, True)
+    >>> result.marginals.round(2).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     max_size: int = 9

@@ -45,6 +45,18 @@ class Glynn(SignedSumEngine):
     ----------
     D. G. Glynn, "The permanent of a square matrix", European Journal of Combinatorics 31
     (2010).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.Glynn().infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> round(float(np.exp(result.log_partition)), 9), result.is_exact  # 3 * 2 + 1 * 2
+    (8.0, True)
+    >>> result.marginals.round(2).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    >>> bool(result.diagnostics.residual < 1e-12)
+    True
     """
 
     max_size: int = 30

@@ -54,6 +54,16 @@ class HuberLaw(PerfectSampler):
     ----------
     M. Huber and J. Law, "Fast approximation of the permanent for very dense problems", SODA
     2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.HuberLaw(n_samples=500).infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> result.is_exact, result.diagnostics.certificate
+    (False, 'asymptotic')
+    >>> bool(abs(result.marginals[0, 0] - 0.75) < 5 * result.marginal_errors[0, 0])
+    True
     """
 
     max_size: int = 500

@@ -88,6 +88,17 @@ class Nesting(AbstractEngine):
     standard errors, never on a guarantee; the interval of the log-partition says which of
     the two stands behind it.  With fewer than 100 effective draws, 5 effective filters or
     1000 draws of filters the certificate is "heuristic".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> scores = np.random.default_rng(0).normal(size=(30, 30))
+    >>> result = pm.Nesting(tol=0.05).infer(scores)
+    >>> result.is_exact, result.diagnostics.certificate
+    (False, 'asymptotic')
+    >>> bool(result.marginal_errors.max() < 0.05)
+    True
     """
 
     max_size: int = 1000

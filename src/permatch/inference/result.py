@@ -60,6 +60,14 @@ class Diagnostics:
         Whether the engine met its own tolerance.
     steps : tuple of Diagnostics
         What `auto` tried, one after the other; else empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> told = pm.infer(np.zeros((12, 12))).diagnostics
+    >>> told.engine, told.certificate, told.size, told.is_converged
+    ('glynn', 'exact', 12, True)
     """
 
     engine: str
@@ -114,6 +122,14 @@ class InferenceResult:
         have none.
     marginal_errors : ndarray, list of ndarray, or None
         Standard error of every marginal, shaped like them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.infer(np.zeros((10, 3, 3)))  # a stack of ten graphs
+    >>> result.log_partition.shape, result.marginals.shape, result.is_exact
+    ((10,), (10, 3, 3), True)
     """
 
     log_partition: Any

@@ -35,6 +35,16 @@ class Ryser(SignedSumEngine):
     References
     ----------
     H. J. Ryser, "Combinatorial Mathematics", Carus Mathematical Monographs 14 (1963).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.Ryser().infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> round(float(np.exp(result.log_partition)), 9)  # 3 * 2 + 1 * 2
+    8.0
+    >>> result.marginals is None
+    True
     """
 
     max_size: int = 24

@@ -45,6 +45,15 @@ def reduce_scores(scores: FloatArray) -> tuple[FloatArray, float]:
     Notes
     -----
     O(m^3): one assignment by shortest augmenting paths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reduced, offset = reduce_scores(np.array([[3.0, 1.0], [2.0, 2.0]]))
+    >>> offset, float(reduced.max())
+    (5.0, 0.0)
+    >>> float(reduced[0, 0] + reduced[1, 1])
+    0.0
     """
     reduced = np.empty_like(scores)
     offset = reduce_one(scores, reduced)

@@ -32,6 +32,15 @@ class SmallBatch(AbstractEngine):
     Notes
     -----
     O(m 2^m) time per graph.  Threads share out graphs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> many = np.random.default_rng(0).normal(size=(1000, 5, 5))
+    >>> result = pm.SmallBatch().infer(many)
+    >>> result.log_partition.shape, result.marginals.shape
+    ((1000,), (1000, 5, 5))
     """
 
     max_size: int = LARGEST

@@ -32,13 +32,15 @@ _PERIODS = {
 # Numbers that the traces of graphs run side by side may hold.
 _MOST_KEPT = 1 << 24
 _LARGEST_BLOCK = 12
+#: Sweeps beyond which no chain ever ends.
+MOST_SWEEPS = 10**9
 _FLAGS = (bool, np.bool_)
 _LONG = "More would never end; set tol or budget to run until it is enough."
 #: Options that are counts: the least, the most, and why no more.
 _COUNTS = (
-    ("n_sweeps", 16, 10**9, _LONG),
-    ("max_sweeps", 16, 10**9, _LONG),
-    ("burn_in", 0, 10**9, _LONG),
+    ("n_sweeps", 16, MOST_SWEEPS, _LONG),
+    ("max_sweeps", 16, MOST_SWEEPS, _LONG),
+    ("burn_in", 0, MOST_SWEEPS, _LONG),
     ("n_chains", 1, 256, "All chains are kept in memory: raise n_sweeps instead."),
     ("tempering", 1, 1024, "True takes as many rungs as are needed."),
     ("block_size", 2, _LARGEST_BLOCK, "Time doubles with every row of a block."),

@@ -32,7 +32,13 @@ EXACT_ENGINES = tuple(engine.name for engine in _EXACT)
 
 
 def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
-    """Return the engine meant by a name or an engine object."""
+    """Return the engine meant by a name or an engine object.
+
+    Examples
+    --------
+    >>> find_engine("glynn")
+    Glynn(max_size=30, tol=1e-10)
+    """
     if isinstance(engine, AbstractEngine):
         return engine
     if isinstance(engine, str) and engine in ENGINES:
@@ -148,7 +154,17 @@ def marginals(
 
 
 def require_marginals(engine: AbstractEngine) -> None:
-    """Raise MarginalsUnavailableError for an engine that has the log-partition only."""
+    """Raise MarginalsUnavailableError for an engine that has the log-partition only.
+
+    Examples
+    --------
+    >>> from permatch.inference import Glynn, Ryser
+    >>> require_marginals(Glynn())
+    >>> require_marginals(Ryser())
+    Traceback (most recent call last):
+        ...
+    permatch.errors.MarginalsUnavailableError: Ryser computes the l...
+    """
     if not engine.has_marginals:
         able = [repr(name) for name, kind in ENGINES.items() if kind.has_marginals]
         raise MarginalsUnavailableError(

@@ -6,11 +6,12 @@ With weights ``a`` and messages ``u`` (rows), ``v`` (columns), one sweep is
     v[i, j] = 1 / sum_{k != i} a[k, j] u[k, j]
     belief[i, j] = x / (1 + x),  x = a[i, j] u[i, j] v[i, j]
 
-Sums that leave one entry out lose no digits: the largest entry is kept apart from the sum of
-the others, and no other entry is more than half of all.  Scores are first reduced by assignment prices: weights are then at most one and
-one on the best matching, so plain numbers do where logarithms would cost an ``exp`` and a
-``log`` an entry.  Where the best beliefs are 0 or 1 messages grow for ever; they are held
-within 1e-140 .. 1e140, beyond which no belief changes.
+Sums that leave one entry out lose no digits: the largest entry is kept apart from the sum
+of the others, and no other entry is more than half of all.  Scores are first reduced by
+assignment prices: weights are then at most one and one on the best matching, so plain
+numbers do where logarithms would cost an ``exp`` and a ``log`` an entry.  Where the best
+beliefs are 0 or 1 messages grow for ever; they are held within 1e-140 .. 1e140, beyond
+which no belief changes.
 
 The Bethe value is the maximum over doubly stochastic b of the concave
 

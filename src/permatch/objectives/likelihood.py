@@ -5,8 +5,7 @@
 
 with phi_n the summed features of the labelled edges of graph n, x_ij its edge features, and
 weights that sum to one.  Both are exact where the engine is; the objective is convex.  An
-engine that draws gets the same seed at every `coef`, and what its standard errors do to the
-gradient is told with it.
+engine that draws gets the same seed at every `coef`.
 """
 
 import copy
@@ -20,10 +19,12 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import MAX_SCORE
 from permatch.errors import PrecisionError
-from permatch.inference import AbstractEngine
-from permatch.inference.effort import with_own_seed
-from permatch.objectives.noise import gradient_variances
+from permatch.inference import AbstractEngine, Diagnostics
+from permatch.inference.effort import draws, with_own_seed
 from permatch.objectives.stacks import FeatureStack
+
+# Beliefs that still change by more are no good.
+_UNSETTLED = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +37,20 @@ class Evaluation:
         The objective.
     grad : ndarray of shape (d,)
         Its gradient.
-    grad_errors : ndarray of shape (d,)
-        Standard errors of the gradient: 0 where inference is exact, NaN where an engine
-        says nothing of its errors.
+    grad_bounds : ndarray of shape (d,)
+        How far approximations may have moved the gradient: 0 where inference is exact or
+        draws, NaN where an engine says nothing of its errors.
     is_exact : bool
         Whether all inference was exact.
+    doubtful_sizes : tuple of int
+        Sizes of graphs for which the engine itself does not stand by its answer.
     """
 
     value: float
     grad: FloatArray
-    grad_errors: FloatArray
+    grad_bounds: FloatArray
     is_exact: bool
+    doubtful_sizes: tuple[int, ...] = ()
 
 
 class MatchingLikelihood:
@@ -105,8 +109,9 @@ class MatchingLikelihood:
         """Return the objective and its gradient at `coef`, and how exact they are."""
         terms = [0.5 * self.alpha * float(coef @ coef), -float(coef @ self._observed)]
         grad = self.alpha * coef - self._observed
-        variances = np.zeros(len(coef))
+        bounds = np.zeros(len(coef))
         is_exact = True
+        doubtful: list[int] = []
         for k, (stack, weight) in enumerate(zip(self.stacks, self._weights, strict=True)):
             scores = stack.scores(coef)
             used = scores if stack.forbidden is None else scores[~stack.forbidden]
@@ -120,10 +125,29 @@ class MatchingLikelihood:
             terms.append(float(weight @ result.log_partition))
             grad += stack.expected_features(weight[:, None, None] * result.marginals)
             is_exact &= result.is_exact
-            if result.marginal_errors is not None:
-                variances += gradient_variances(
-                    stack.features, weight, result.marginals, result.marginal_errors
-                )
-            elif not result.is_exact:
-                variances += np.nan
-        return Evaluation(math.fsum(terms), grad, np.sqrt(variances), is_exact)
+            if result.diagnostics.certificate == "rigorous":
+                bounds += _gradient_bounds(stack.features, weight, result.marginal_errors)
+            elif not result.is_exact and not draws(engine):
+                bounds += np.nan
+            if _is_doubtful(result.diagnostics, engine):
+                doubtful.append(stack.size)
+        return Evaluation(math.fsum(terms), grad, bounds, is_exact, tuple(doubtful))
+
+
+def _gradient_bounds(
+    features: FloatArray, weights: FloatArray, errors: FloatArray
+) -> FloatArray:
+    """Return how far the gradient is off at most, given bounds (b, m, m) on marginals.
+
+    What a row's marginals lose on some edges they gain on others, each the bound at most.
+    """
+    ranges = features.max(axis=2) - features.min(axis=2)  # (b, m, d)
+    return np.einsum("b,bm,bmd->d", weights, errors.sum(axis=2), ranges)
+
+
+def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
+    """Return whether an engine says that its answer is not what it was asked for."""
+    if draws(engine) and found.certificate == "heuristic":
+        return True
+    # Beliefs that tend to 0 and 1 for ever are good enough long before they settle.
+    return not found.is_converged and (found.residual or np.inf) > _UNSETTLED

@@ -14,7 +14,7 @@ rebuilt from gradients around the best point by the trapezoid rule,
 whose error falls with the cube of the distance.
 
 A gradient that is itself an estimate is accepted, `tol` or not, once it cannot be told from
-zero: when its largest entry is at most the `noise` at that point.
+zero, which `is_zero` decides.
 """
 
 import time
@@ -62,7 +62,7 @@ class Optimum:
     n_evaluations : int
         Evaluations of value and gradient.
     is_converged : bool
-        Whether `grad_norm` is at most the tolerance, or the noise.
+        Whether `grad_norm` is at most the tolerance, or the gradient passed for zero.
     is_interrupted : bool
         Whether Ctrl-C ended the run.
     message : str
@@ -92,7 +92,7 @@ def minimize(
     tol: float = 1e-6,
     max_iter: int = 500,
     on_iteration: Callable[[dict[str, float]], None] | None = None,
-    noise: Callable[[FloatArray], float] | None = None,
+    is_zero: Callable[[FloatArray, FloatArray], bool] | None = None,
 ) -> Optimum:
     """Minimise a smooth convex function.
 
@@ -112,9 +112,9 @@ def minimize(
         Most steps taken.
     on_iteration : callable, optional
         Called with every new entry of the history.
-    noise : callable, optional
-        Takes a point just evaluated and returns the largest entry that noise alone may give
-        the gradient there.
+    is_zero : callable, optional
+        Takes a point just evaluated and its projected gradient, and returns whether that
+        may be nothing but noise.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def minimize(
     (array([ 1., -2.]), True)
     """
     check_solver(method, is_bounded=bounds is not None)
-    trace = _Trace(value_and_grad, bounds, tol, on_iteration, noise)
+    trace = _Trace(value_and_grad, bounds, tol, on_iteration, is_zero)
     point = trace.clip(np.array(start, dtype=np.float64))
     is_interrupted = False
     message = f"the largest entry of the gradient is at most {tol:g}"
@@ -205,7 +205,7 @@ class _Trace:
         bounds: tuple[FloatArray, FloatArray] | None,
         tol: float,
         on_iteration: Callable[[dict[str, float]], None] | None,
-        noise: Callable[[FloatArray], float] | None,
+        is_zero: Callable[[FloatArray, FloatArray], bool] | None,
     ) -> None:
         self.bounds = bounds
         self.is_within_noise = False
@@ -215,7 +215,7 @@ class _Trace:
         self._value_and_grad = value_and_grad
         self._tol = tol
         self._on_iteration = on_iteration
-        self.noise = noise
+        self.is_zero = is_zero
         self._recent: list[_Point] = []  # evaluated since the last iteration ended
         self._began = time.perf_counter()
 
@@ -243,7 +243,7 @@ class _Trace:
         self._recent.append(point)
         if self.n_evaluations == 1:
             self._note(point)
-        if self.noise is not None and norm <= self.noise(coef):
+        if self.is_zero is not None and self.is_zero(coef, projected):
             self._end_within_noise(point)
         return point
 
@@ -298,7 +298,7 @@ def _run(
     if evaluate(start).grad_norm <= tol:  # kept for the solver, which asks for it first
         return
     name, options = _SOLVERS[method]
-    if trace.noise is not None and trace.noise(start) > 0.0:
+    if trace.is_zero is not None:  # values are noise too: no use in a long search
         options = options | _FEW_TRIALS.get(method, {})
 
     def value_and_grad(coef: FloatArray) -> tuple[float, FloatArray]:

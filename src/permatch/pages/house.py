@@ -94,8 +94,31 @@ def _add_losses(page: Page, lines: list[Row]) -> None:
     page.add_text(
         f"There are few pairs, at the widest gap only {fewest} to test, and neighbouring "
         "pairs look alike: differences of one or two standard errors between the learners "
-        "mean nothing. That all of them beat the unweighted features at wide gaps does."
+        f"mean nothing. {_learners_against_unweighted(lines)}"
     )
+
+
+def _learners_against_unweighted(lines: list[Row]) -> str:
+    """Say at which gaps every learner is clearly better than unweighted features."""
+    clear = [
+        line["gap"]
+        for line in lines
+        if all(
+            line[m] + 2.0 * _error_of_difference(line, m) < line["unweighted"]
+            for m in _LEARNERS
+        )
+    ]
+    if not clear:
+        return "No gap shows all learners clearly ahead of the unweighted features."
+    gaps = ", ".join(map(str, clear))
+    return (
+        "All learners are ahead of the unweighted features by more than two standard "
+        f"errors at gaps of {gaps}."
+    )
+
+
+def _error_of_difference(line: Row, method: str) -> float:
+    return float(np.hypot(line[f"{method}_error"] or 0.0, line["unweighted_error"] or 0.0))
 
 
 def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:
@@ -158,13 +181,18 @@ def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> No
     )
     worst = max(line["check_largest"] for line in checked)
     error = max(line["check_sampler_error"] for line in checked)
-    page.add_text(
-        f"The sampled marginals have standard errors of at most {error:.3f}, so the "
-        f"differences, up to {worst:.2f} for a single edge, are errors of the Bethe "
-        "approximation: where two matchings are about equally good it decides for one of "
-        "them. Do not read its marginals as probabilities here; use the engine 'nesting' "
-        "for those. Matchings are another matter: they depend on the weights only."
+    text = (
+        f"The sampled marginals have standard errors of at most {error:.3f}; the Bethe "
+        f"marginals differ from them by up to {worst:.2f} for a single edge."
     )
+    if worst > 4.0 * error:
+        text += (
+            " These are errors of the Bethe approximation, which tends to decide for one "
+            "of two matchings that are about equally good. Do not read its marginals as "
+            "probabilities here; use the engine 'nesting' for those. Matchings are another "
+            "matter: they depend on the weights only."
+        )
+    page.add_text(text)
 
 
 def _add_choices(page: Page, rows: Sequence[Row]) -> None:

@@ -1,5 +1,7 @@
 """Matchings from one Markov chain, for graphs too large to draw from exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from permatch._types import IntArray, Scores, Seed
@@ -9,7 +11,14 @@ from permatch.inference.chains.run import balanced, burn_in
 from permatch.inference.swap_chain import SwapChain
 
 
-def draw_chain(scores: Scores, n: int, *, thin: int = 10, rng: Seed = None) -> IntArray:
+def draw_chain(
+    scores: Scores,
+    n: int,
+    *,
+    thin: int = 10,
+    rng: Seed = None,
+    engine: SwapChain | None = None,
+) -> IntArray:
     """Draw matchings, approximately and not independently, from one tempered chain.
 
     Parameters
@@ -22,12 +31,13 @@ def draw_chain(scores: Scores, n: int, *, thin: int = 10, rng: Seed = None) -> I
         Sweeps from one matching to the next.
     rng : int, numpy.random.Generator or None
         Seed, generator, or None for fresh entropy.
+    engine : SwapChain, optional
+        What the chain does in a sweep, and how many it makes first.
 
     Returns
     -------
     ndarray of shape (n, m)
-        ``matchings[s, i]`` is the column of row i; first come `SwapChain`'s usual sweeps of
-        burn-in.
+        ``matchings[s, i]`` is the column of row i.
 
     Examples
     --------
@@ -40,12 +50,12 @@ def draw_chain(scores: Scores, n: int, *, thin: int = 10, rng: Seed = None) -> I
     n_draws = check_count(n, "n", 0)
     every = check_count(thin, "thin", 1)
     seed = int(check_rng(rng).integers(2**63))
-    engine = SwapChain(n_chains=1, random_state=seed)
-    engine.check_size(len(one))
+    chain = replace(engine or SwapChain(), n_chains=1, random_state=seed)
+    chain.check_size(len(one))
     weights, offsets = balanced(one[None], np.zeros(1, dtype=np.intp))
     if len(one) <= 1 or n_draws == 0:
         return np.zeros((n_draws, len(one)), dtype=np.intp)
-    chains = engine.start_chains(weights[0], offsets[0], (seed, 0))
-    burn_in([chains], engine.n_burned, Job())
+    chains = chain.start_chains(weights[0], offsets[0], (seed, 0))
+    burn_in([chains], chain.n_burned, Job())
     with enough_memory(f"an array of {n_draws} samples", 8.0 * n_draws * len(one)):
         return chains.run(0, n_draws * every, every).trace.astype(np.intp)

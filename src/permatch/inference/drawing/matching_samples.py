@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,6 +35,13 @@ class MatchingSamples:
         Rows and columns of each block.
     tables : sequence of SamplingTable or NestingTable
         What each block is drawn from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = MatchingSamples.build(np.eye(30))
+    >>> source.sample(4, np.random.default_rng(0)).shape
+    (4, 30)
     """
 
     blocks: Sequence[tuple[IntArray, IntArray]]
@@ -91,9 +99,9 @@ class MatchingSamples:
         SizeLimitError
             If it would take too many draws, by a first round of them, or does.
         """
-        for table in self.tables:
+        for log_share, table in zip(self._log_shares, self.tables, strict=True):
             if isinstance(table, NestingTable):
-                _check_share(table, n)
+                _check_share(log_share, len(table.plan.order), n)
         size = sum(len(rows) for rows, _ in self.blocks)
         if len(self.blocks) == 1:
             return _draw(self.tables[0], n, rng, n_jobs)
@@ -103,18 +111,26 @@ class MatchingSamples:
             matchings[:, rows] = cols[_draw(table, n, rng, n_jobs)]
         return matchings
 
+    @cached_property
+    def _log_shares(self) -> list[float]:
+        """Logarithms of the share of draws kept, by a first round of them."""
+        return [_log_share(t) if isinstance(t, NestingTable) else 0.0 for t in self.tables]
+
 
 def _most_draws(size: int) -> int:
     """Return how many draws are made from a block at most, whatever becomes of them."""
     return int(min(_MOST_STEPS / size**2, _MOST_DRAWS))
 
 
-def _check_share(table: NestingTable, n: int) -> None:
-    """Raise SizeLimitError if too few draws would be kept."""
-    size = len(table.plan.order)
-    sums = empty_sums(size)
+def _log_share(table: NestingTable) -> float:
+    """Return the logarithm of the share of some draws that would be kept."""
+    sums = empty_sums(len(table.plan.order))
     add_chunk(table.plan.tables, seed_state(0), _PILOT, sums)
-    log_share = min(log_mean(sums), 0.0)
+    return min(log_mean(sums), 0.0)
+
+
+def _check_share(log_share: float, size: int, n: int) -> None:
+    """Raise SizeLimitError if too few draws would be kept."""
     if n and log_share < math.log(n / _most_draws(size)):
         raise _too_many(size, n, f"about one in exp({-log_share:.0f}) is")
 

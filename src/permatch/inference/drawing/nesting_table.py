@@ -72,6 +72,13 @@ class NestingTable:
     ----------
     plan : Plan
         What is drawn from, and its bound U.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = NestingTable.build(np.eye(30))
+    >>> table.sample(4, np.random.default_rng(0)).shape
+    (4, 30)
     """
 
     plan: Plan
