@@ -10,7 +10,7 @@ BENCH_ARGS  ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test lint format bench docs figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -41,6 +41,12 @@ docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
 	@rm -rf docs/_build docs/api/generated
 	$(RUN) sphinx -q -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "the site is at docs/_build/html/index.html"
+
+figures: demo  ## bring the demo's picture and numbers in README and docs up to date
+	@mkdir -p docs/results
+	@cp permatch-demo/horse.png docs/_static/horse.png
+	@cp permatch-demo/demo.json docs/results/demo.json
+	@echo "README.md names the numbers it takes from docs/results; make test compares them"
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

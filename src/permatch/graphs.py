@@ -40,6 +40,14 @@ class BipartiteGraph:
         ``features[i, j]`` describes the edge between left node i and right node j.
     allowed : array of shape (m, m), optional
         False forbids an edge; None allows all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> graph = pm.BipartiteGraph(np.zeros((3, 3, 2)))
+    >>> graph.size, graph.features.shape
+    (3, (3, 3, 2))
     """
 
     features: FloatArray

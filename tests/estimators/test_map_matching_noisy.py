@@ -92,7 +92,7 @@ def test_draws_grow_towards_the_optimum(data, monkeypatch):
     assert seen == sorted(seen)
     assert set(seen) == {100, 400, 1600}
     last = model.history_[-1]
-    n_measured = 7 + 3 * 7  # at the start, and where each share of the draws ended
+    n_measured = 3 * 7  # at the start, and where the first and the last share ended
     assert last["evaluations"] + n_measured <= len(seen) / 2  # two sizes of graphs
     assert last["iteration"] == model.n_iter_
     for name in ("iteration", "evaluations", "seconds"):
@@ -281,7 +281,7 @@ def test_answers_an_engine_does_not_stand_by_are_warned_of(engine, is_doubtful, 
     assert len(found) == is_doubtful
 
 
-@pytest.mark.parametrize("n_evaluations", [0, 3, 9, 20, 40])
+@pytest.mark.parametrize("n_evaluations", [0, 3, 9, 20, 30])
 def test_ctrl_c_keeps_what_is_known(n_evaluations, data, monkeypatch):
     seen = []
     infer = HuberLaw.infer

@@ -19,7 +19,7 @@ from permatch.inference.scaling import reduce_scores
 from permatch.kernels.adapart import soules_factors, soules_steps, split
 from permatch.kernels.minors import small_sets
 from permatch.kernels.nesting import fill_head, weigh_chunk
-from permatch.kernels.random import exponential, fill_uniform, next_word, seed_state
+from permatch.kernels.random import next_word, seed_state, uniform
 from permatch.kernels.tail_bounds import (
     extended_steps,
     fill_extended,
@@ -256,12 +256,10 @@ def test_random_numbers_are_those_of_the_generator():
 
 
 def test_random_numbers_have_their_moments():
-    numbers = np.empty(100_000)
-    fill_uniform(seed_state(1), numbers)
+    state = seed_state(1)
+    numbers = np.array([uniform(state) for _ in range(100_000)])
     assert 0.0 <= numbers.min() < numbers.max() < 1.0
     assert abs(numbers.mean() - 0.5) < 0.004
-    state = seed_state(2)
-    assert abs(np.mean([exponential(state) for _ in range(20_000)]) - 1.0) < 0.03
     assert (seed_state(1, 0) != seed_state(1, 1)).any()
 
 

@@ -17,11 +17,12 @@ from rich.text import Text
 from permatch._files import whole_file
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
-from permatch.cli.options import check_jobs, make_folder
-from permatch.cli.terminal import one_line_errors, percent, printing
+from permatch.cli.options import Debug, check_jobs, make_folder
+from permatch.cli.terminal import percent, printing
 
 ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
 NEWSLETTER = ("b1  M. Jensen", "b2  Maria J., Lund")
+_LACK = "This part needs scikit-image and matplotlib: pip install 'permatch[vision,plots]'"
 PAIR_PROBABILITIES = np.array([[0.95, 0.94], [0.93, 0.01]])
 
 
@@ -38,30 +39,37 @@ def demo(
             "--jobs", "-j", help="Threads; -1 means all processors.", callback=check_jobs
         ),
     ] = -1,
+    debug: Debug = False,
 ) -> None:
-    """See what a distribution over matchings is good for, and what learning adds.
+    r"""See what a distribution over matchings is good for, and what learning adds.
 
     First a puzzle of record linkage that pair-by-pair rules get wrong.  Then
     the real thing: learn to match the points of a silhouette, a minute or two,
     with a page of pictures at the end.  Every number is computed as you watch.
+    The puzzle needs nothing but permatch; the silhouette, scikit-image and
+    matplotlib (pip install 'permatch\[vision,plots]').
+
+    [bold]Examples[/bold]
+
+      permatch demo
+      permatch demo --out demo --jobs 2
     """
-    with one_line_errors(debug=False):
-        missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
-        if not missing:
-            make_folder(out)
-        odds = PAIR_PROBABILITIES / (1.0 - PAIR_PROBABILITIES)
-        scores = np.log(odds)
-        _warm_up(scores)
-        with printing() as console:
-            _linkage(console, scores)
-        with printing() as console:
-            if missing:
-                _heading(console, "2. Which point is which? Learning to match a horse")
-                _say(console, "This part needs two more packages:")
-                _show(console, _single("pip install 'permatch[vision,plots]'"))
-            else:
-                _horse(console, out, jobs)
-            _next_steps(console)
+    missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
+    if not missing:
+        make_folder(out)
+    odds = PAIR_PROBABILITIES / (1.0 - PAIR_PROBABILITIES)
+    scores = np.log(odds)
+    _warm_up(scores)
+    with printing() as console:
+        _linkage(console, scores)
+    with printing() as console:
+        if missing:
+            _heading(console, "2. Which point is which? Learning to match a horse")
+            console.print()
+            console.print(Text(_LACK), soft_wrap=True)
+        else:
+            _horse(console, out, jobs)
+        _next_steps(console)
 
 
 def _warm_up(scores: FloatArray) -> None:
@@ -129,7 +137,7 @@ def _linkage(console: Console, scores: FloatArray) -> None:
 def _horse(console: Console, out: Path, jobs: int) -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
     from permatch.experiments import silhouette_demo
-    from permatch.pages.silhouette_demo import demo_page
+    from permatch.pages.silhouette_demo import demo_page, save_picture
 
     config = silhouette_demo.CONFIG
     _heading(console, "2. Which point is which? Learning to match a horse")
@@ -151,6 +159,7 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
     with whole_file(out / "demo.json") as file:
         file.write(found.to_json())
     demo_page(found).write(page)
+    save_picture(found, out / "horse.png")
 
     numbers = found.numbers
     table = _table("wrong points on test pairs", "unweighted", "MAP", "max-margin")

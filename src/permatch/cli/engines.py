@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from permatch.cli.terminal import one_line_errors, printing
+from permatch.cli.options import Debug
+from permatch.cli.terminal import printing
 
 if TYPE_CHECKING:
     from permatch.inference import AbstractEngine
@@ -14,10 +15,15 @@ if TYPE_CHECKING:
 _COST = re.compile(r"^Notes\n-+\n.*?(O\([^)]*\)[^.,;:(]*)", re.MULTILINE | re.DOTALL)
 
 
-def engines() -> None:
+def engines(debug: Debug = False) -> None:
     """List the engines that can be asked for by name.
 
     Without a choice, [bold]auto[/bold] picks by the size of the graph and says why.
+
+    [bold]Examples[/bold]
+
+      permatch engines
+      permatch infer scores.csv --engine subset_dp
     """
     from permatch.inference import ENGINES
 
@@ -30,7 +36,7 @@ def engines() -> None:
     for name, engine in ENGINES.items():
         summary = (inspect.getdoc(engine) or "").partition("\n")[0]
         table.add_row(name, _gives(engine), str(engine().max_size), summary, _cost(engine))
-    with one_line_errors(debug=False), printing() as console:
+    with printing() as console:
         console.print(table)
 
 

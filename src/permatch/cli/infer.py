@@ -20,12 +20,11 @@ from permatch.cli.accuracy import (
     log_partition_text,
     steps_table,
 )
-from permatch.cli.options import check_engine, check_jobs
+from permatch.cli.options import Debug, check_engine, check_jobs
 from permatch.cli.score_file import ScoreFile, read_scores
 from permatch.cli.terminal import (
     join_edges,
     join_pairs,
-    one_line_errors,
     percent,
     percent_of_log,
     plural,
@@ -142,9 +141,7 @@ def infer(
         bool,
         typer.Option("--json", metavar="", help="Print one JSON object and nothing else."),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
-    ] = False,
+    debug: Debug = False,
 ) -> None:
     r"""Print the distribution over the perfect matchings of one graph.
 
@@ -169,28 +166,25 @@ def infer(
       permatch infer scores.csv --json | python -m json.tool
       printf '2 0 1\n0 2 1\n1 1 0\n' | permatch infer -
     """
-    with one_line_errors(debug):
-        source = read_scores(file)
-        from permatch.distribution import MatchingDistribution
-        from permatch.inference import find_engine
+    from permatch.distribution import MatchingDistribution
+    from permatch.inference import find_engine
 
-        chosen = _with_options(
-            find_engine(engine), max_size=max_size, tol=tol, budget=budget
-        )
-        if any(option.name == "random_state" for option in fields(chosen)):
-            chosen = replace(chosen, **{"random_state": seed})
-        edges = _find_given(source, given or [])
-        distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
-        n_open = distribution.size - len(edges)
-        _check_size(chosen, n_open)
-        with warnings.catch_warnings():  # what engines warn of, the summary tells
-            warnings.simplefilter("ignore", RuntimeWarning)
-            summary = summarise(distribution, source, k, samples, seed)
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show(console, summary)
+    chosen = _with_options(find_engine(engine), max_size=max_size, tol=tol, budget=budget)
+    if any(option.name == "random_state" for option in fields(chosen)):
+        chosen = replace(chosen, **{"random_state": seed})
+    source = read_scores(file)
+    edges = _find_given(source, given or [])
+    distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
+    n_open = distribution.size - len(edges)
+    _check_size(chosen, n_open)
+    with warnings.catch_warnings():  # what engines warn of, the summary tells
+        warnings.simplefilter("ignore", RuntimeWarning)
+        summary = summarise(distribution, source, k, samples, seed)
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+    else:
+        with printing() as console:
+            show(console, summary)
 
 
 def _with_options(engine: "AbstractEngine", **options: float | None) -> "AbstractEngine":
@@ -199,11 +193,15 @@ def _with_options(engine: "AbstractEngine", **options: float | None) -> "Abstrac
     chosen = {name: value for name, value in options.items() if value is not None}
     for name in chosen:
         if name not in known:
-            raise InvalidOptionError(
-                f"--{name} is for engines that have such an option; {engine.name!r} has "
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(
+                f"{option} is for engines that have such an option; {engine.name!r} has "
                 f"{', '.join(sorted(known))}. Leave it out, or choose another --engine."
             )
-    return replace(engine, **chosen)
+    try:
+        return replace(engine, **chosen)
+    except InvalidOptionError as err:
+        raise typer.BadParameter(str(err)) from err
 
 
 def _find_given(source: ScoreFile, edges: list[str]) -> dict[int, int]:

@@ -9,9 +9,10 @@ from permatch.cli.demo import demo
 from permatch.cli.engines import engines
 from permatch.cli.infer import infer
 from permatch.cli.match import match
+from permatch.cli.options import Debug
 from permatch.cli.rank import rank
 from permatch.cli.reproduce import app as reproduce
-from permatch.cli.terminal import Command, Group, one_line_errors
+from permatch.cli.terminal import Command, Group
 
 app = typer.Typer(
     name="permatch",
@@ -26,8 +27,7 @@ app = typer.Typer(
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        with one_line_errors(debug=False):
-            typer.echo(f"permatch {__version__}")
+        typer.echo(f"permatch {__version__}")
         raise typer.Exit
 
 
@@ -47,6 +47,7 @@ def main(
             is_eager=True,
         ),
     ] = False,
+    debug: Debug = False,
 ) -> None:
     """Learn to match, and know how probable every match is.
 

@@ -1,7 +1,6 @@
 """``permatch match``: learn to match from labelled edge tables, and use what was learnt."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from permatch.cli.match_options import (
+    MAX_SEED,
     AsJson,
-    Debug,
     Decode,
     Decoder,
     Edges,
@@ -40,6 +39,7 @@ from permatch.cli.match_report import (
 )
 from permatch.cli.match_show import show
 from permatch.cli.match_steps import (
+    check_folds,
     check_target,
     decode_matchings,
     edge_probabilities,
@@ -50,7 +50,8 @@ from permatch.cli.match_steps import (
     nothing_written_if_interrupted,
     read_table,
 )
-from permatch.cli.terminal import Command, Group, one_line_errors, printing
+from permatch.cli.options import Debug
+from permatch.cli.terminal import Command, Group, printing, standard_output
 
 match = typer.Typer(
     cls=Group,
@@ -126,7 +127,9 @@ def fit(
     scoring: Annotated[
         Scoring, typer.Option("--scoring", help="What --cv looks at.")
     ] = Scoring.HAMMING,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
+    ] = 0,
     valid: Annotated[
         str | None,
         typer.Option(
@@ -185,6 +188,8 @@ def fit(
         raise typer.BadParameter("--alpha and --cv exclude each other: --cv chooses alpha.")
     if alphas is not None and not cv:
         raise typer.BadParameter("--alphas is what --cv tries; add --cv, or use --alpha.")
+    if estimator is Estimator.MAX_MARGIN and alpha == 0.0:
+        raise typer.BadParameter("--alpha must be above 0 with --estimator max-margin.")
     if estimator is Estimator.MAX_MARGIN and (cv or non_negative or non_positive):
         raise typer.BadParameter(
             "--cv, --non-negative and --non-positive work with --estimator map only."
@@ -203,25 +208,26 @@ def fit(
         options |= {"cv": folds, "scoring": scoring.replace("-", "_"), "random_state": seed}
     elif alpha is not None:
         options["alpha"] = alpha
-    with one_line_errors(debug):
-        with nothing_written_if_interrupted():
-            check_target(model_file, "--model", edges, valid)
-            table = read_table(edges, columns)
-            held_out = None
-            if valid is not None:
-                held_out = read_table(valid, columns, table.feature_names)
-            model = new_model("cv" if cv else estimator.value, options)
-            began = time.perf_counter()
-            if fit_model(model, table, held_out if cv else None):
-                leave_early(model, model_file)
-            seconds = time.perf_counter() - began
-            model.save(model_file)
-        summary = describe_fit(model, table, held_out, str(model_file), seconds)
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show_fit(console, summary)
+    with nothing_written_if_interrupted():
+        check_target(model_file, "--model", edges, valid)
+        table = read_table(edges, columns)
+        held_out = None
+        if valid is not None:
+            held_out = read_table(valid, columns, table.feature_names)
+        elif cv:
+            check_folds(folds, len(table.graphs), "graphs", "--valid")
+        model = new_model("cv" if cv else estimator.value, options)
+        began = time.perf_counter()
+        if fit_model(model, table, held_out if cv else None):
+            leave_early(model, model_file)
+        seconds = time.perf_counter() - began
+        model.save(model_file)
+    summary = describe_fit(model, table, held_out, str(model_file), seconds)
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+    else:
+        with printing() as console:
+            show_fit(console, summary)
 
 
 @match.command(cls=Command)
@@ -276,7 +282,7 @@ def predict(
     columns = column_options(
         graph_column, left_column, right_column, label_column, features, missing
     ) | {"labels": "ignored"}
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         if out is not None:
             check_target(out, "--out", edges, str(model_file))
         model, table = load_for(model_file, edges, columns, engine, jobs)
@@ -284,7 +290,7 @@ def predict(
 
         chances = None if no_probabilities else edge_probabilities(model, table)
         matchings = decode_matchings(model, table, chances, decode.value)
-        target = sys.stdout if out is None else out
+        target = standard_output() if out is None else out
         write_matches(target, table, matchings, chances, all_edges=marginals)
 
 
@@ -322,18 +328,17 @@ def evaluate(
     columns = column_options(
         graph_column, left_column, right_column, label_column, features, missing
     ) | {"labels": "required"}
-    with one_line_errors(debug):
-        model, table = load_for(model_file, edges, columns, engine, jobs)
-        chances = None if no_probabilities else edge_probabilities(model, table)
-        matchings = decode_matchings(model, table, chances, decode.value)
-        summary = describe_evaluation(model, table, matchings, chances)
-        source = {"model": str(model_file), "edges": edges, "decode": decode.value}
-        summary = source | summary
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show_evaluation(console, summary)
+    model, table = load_for(model_file, edges, columns, engine, jobs)
+    chances = None if no_probabilities else edge_probabilities(model, table)
+    matchings = decode_matchings(model, table, chances, decode.value)
+    summary = describe_evaluation(model, table, matchings, chances)
+    source = {"model": str(model_file), "edges": edges, "decode": decode.value}
+    summary = source | summary
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+    else:
+        with printing() as console:
+            show_evaluation(console, summary)
 
 
 match.command(cls=Command)(show)

@@ -46,6 +46,9 @@ def check_alpha(alpha: float | None) -> float | None:
     return alpha
 
 
+#: Largest seed that scikit-learn's folds take.
+MAX_SEED = 2**32 - 1
+
 _EDGES_HELP = "Table with one row per edge: .csv, .tsv, also .gz, or .parquet; - is stdin."
 _PANEL = "Columns of the table"
 
@@ -142,9 +145,6 @@ MissingEdges = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object and nothing else.")
-]
-Debug = Annotated[
-    bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
 ]
 
 

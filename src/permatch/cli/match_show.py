@@ -8,7 +8,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from permatch.cli.match_options import (
-    Debug,
     Edges,
     Features,
     GraphColumn,
@@ -27,7 +26,7 @@ from permatch.cli.match_steps import (
     load_for,
     nothing_written_if_interrupted,
 )
-from permatch.cli.terminal import one_line_errors
+from permatch.cli.options import Debug
 
 _FEW = 5
 
@@ -79,7 +78,7 @@ def show(
     columns = column_options(
         graph_column, left_column, right_column, label_column, features, missing
     ) | {"labels": "optional"}
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         check_target(out, "--out", edges, str(model_file))
         model, table = load_for(model_file, edges, columns, engine, jobs)
         place = find_id(graph, [str(name) for name in table.graph_ids], edges)
@@ -119,7 +118,7 @@ def find_id(wanted: str | None, names: list[str], source: str) -> int:
 
 
 def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> NoReturn:
-    """Leave as after wrong usage, in one line that names some ids there are."""
+    """Call it wrong usage, and name some ids there are."""
     close = get_close_matches(wanted, names, _FEW, 0.7) if wanted is not None else []
     words = f"{option} ID is needed" if wanted is None else f"{lack} {wanted!r}"
     if close:
@@ -127,5 +126,4 @@ def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> N
     else:
         more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
         words += f"; there are {', '.join(names[:_FEW])}{more}."
-    typer.echo(f"error: {' '.join(words.split())}", err=True)
-    raise typer.Exit(2)
+    raise typer.BadParameter(words)

@@ -1,6 +1,7 @@
 """What the commands of ``permatch match`` do: read, fit until done or stopped, write."""
 
 import errno
+import os
 import signal
 import sys
 import warnings
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from permatch._types import FloatArray, IntArray
+from permatch.cli.terminal import INTERRUPTED
 from permatch.errors import (
     FeatureCountError,
+    InvalidOptionError,
     ModelFileError,
     SizeLimitError,
     TableError,
@@ -23,8 +26,6 @@ if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
     from permatch.estimators import BaseMatcher
 
-INTERRUPTED = 130
-
 Model = TypeVar("Model")
 
 
@@ -32,11 +33,24 @@ def check_target(path: Path, option: str, *sources: str | None) -> None:
     """Refuse, before any work is done, to write over an input or into no folder."""
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "its folder does not exist", str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "it cannot be written", str(path))
     for source in sources:
         if source and path.exists() and Path(source).exists() and path.samefile(source):
             raise typer.BadParameter(
                 f"{option} {path} would replace what is read. Write to another file."
             )
+
+
+def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
+    """Refuse more folds than there are graphs or queries to put into them."""
+    if n_folds > number:
+        raise InvalidOptionError(
+            f"--folds must be at most the number of {things}, {number}; got {n_folds}. "
+            f"Ask for fewer, or choose alpha on a second file ({other})."
+        )
 
 
 def read_table(

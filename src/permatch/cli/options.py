@@ -1,11 +1,17 @@
-"""Checks of options that several commands take."""
+"""Options that several commands take, and their checks."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 #: More threads than any machine has processors are a slip of the finger.
 MAX_JOBS = 4096
+
+#: Read by the class of all commands, see `permatch.cli.terminal`.
+Debug = Annotated[
+    bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
+]
 
 
 def check_engine(name: str) -> str:
@@ -33,5 +39,7 @@ def make_folder(folder: Path) -> Path:
         (folder / ".permatch").touch()
         (folder / ".permatch").unlink()
     except OSError as err:
-        raise typer.BadParameter(f"cannot write to {folder}: {err.strerror}.") from err
+        raise typer.BadParameter(
+            f"cannot write to {folder}: {err.strerror}. Choose another folder."
+        ) from err
     return folder

@@ -9,18 +9,20 @@ import typer
 
 from permatch.cli.match_options import parse_alphas
 from permatch.cli.match_steps import (
+    check_folds,
     check_target,
     leave_early,
     nothing_written_if_interrupted,
 )
+from permatch.cli.options import Debug
 from permatch.cli.rank_evaluation import cross_validation, evaluate
 from permatch.cli.rank_export import export
 from permatch.cli.rank_options import (
+    MAX_FEATURES,
     Alpha,
     Alphas,
     AsJson,
     Cutoffs,
-    Debug,
     Discount,
     DiscountOption,
     Estimator,
@@ -51,7 +53,7 @@ from permatch.cli.rank_steps import (
     read_pair,
     stream_scores,
 )
-from permatch.cli.terminal import Command, Group, one_line_errors, printing
+from permatch.cli.terminal import Command, Group, printing
 
 rank = typer.Typer(
     cls=Group,
@@ -144,6 +146,7 @@ def fit(
         typer.Option(
             "--n-features",
             min=1,
+            max=MAX_FEATURES,
             metavar="N",
             help="Number of features; by default the highest index in the files.",
             show_default=False,
@@ -197,30 +200,31 @@ def fit(
     options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     options |= {"alpha": alpha} if alpha is not None else {}
     places = parse_cutoffs(cutoffs)
-    with one_line_errors(debug):
-        with nothing_written_if_interrupted():
-            check_target(model_file, "--model", train, validation, str(feature_names or ""))
-            more: dict[str, Any] = {"feature_names": read_feature_names(feature_names)}
-            learnt, held_out = read_pair(train, validation, n_features)
-            if is_search and held_out is not None:
-                more["validation"] = (held_out.X, held_out.y, held_out.qid)
-            model = new_ranker(estimator.value, options, is_search=is_search)
-            began = time.perf_counter()
-            if fit_ranker(model, (learnt.X, learnt.y, learnt.qid), **more):
-                leave_early(model, model_file)
-            seconds = time.perf_counter() - began
-            model.save(model_file)
-        from permatch.cli.rank_measures import Measuring
-        from permatch.cli.rank_report import describe_fit, show_fit
+    with nothing_written_if_interrupted():
+        check_target(model_file, "--model", train, validation, str(feature_names or ""))
+        more: dict[str, Any] = {"feature_names": read_feature_names(feature_names)}
+        learnt, held_out = read_pair(train, validation, n_features)
+        if is_search and held_out is not None:
+            more["validation"] = (held_out.X, held_out.y, held_out.qid)
+        elif is_search:
+            check_folds(folds or 5, learnt.n_queries, "queries", "--validation")
+        model = new_ranker(estimator.value, options, is_search=is_search)
+        began = time.perf_counter()
+        if fit_ranker(model, (learnt.X, learnt.y, learnt.qid), **more):
+            leave_early(model, model_file)
+        seconds = time.perf_counter() - began
+        model.save(model_file)
+    from permatch.cli.rank_measures import Measuring
+    from permatch.cli.rank_report import describe_fit, show_fit
 
-        parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-        measuring = Measuring(places, discount.value, is_short=True)
-        summary = describe_fit(model, parts, measuring, str(model_file), seconds)
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show_fit(console, summary)
+    parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
+    measuring = Measuring(places, discount.value, is_short=True)
+    summary = describe_fit(model, parts, measuring, str(model_file), seconds)
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+    else:
+        with printing() as console:
+            show_fit(console, summary)
 
 
 @rank.command(cls=Command)
@@ -266,7 +270,7 @@ def predict(
     """
     if not run_name or run_name.split() != [run_name]:
         raise typer.BadParameter(f"--run-name {run_name!r} must be one word.")
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         from permatch.cli.rank_runs import output, run_writer
 
         if out is not None and str(out) != "-":

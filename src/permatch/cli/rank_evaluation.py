@@ -9,12 +9,13 @@ import typer
 
 from permatch.cli.match_options import parse_alphas
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
+from permatch.cli.options import Debug
 from permatch.cli.rank_options import (
+    MAX_RESAMPLES,
     Alpha,
     Alphas,
     AsJson,
     Cutoffs,
-    Debug,
     Discount,
     DiscountOption,
     Estimator,
@@ -33,7 +34,7 @@ from permatch.cli.rank_options import (
     parse_cutoffs,
 )
 from permatch.cli.rank_steps import check_same_features, load_ranker
-from permatch.cli.terminal import one_line_errors, printing
+from permatch.cli.terminal import printing
 
 
 class Ties(StrEnum):
@@ -92,7 +93,10 @@ def evaluate(
         ),
     ] = 1,
     n_resamples: Annotated[
-        int, typer.Option("--resamples", min=1, help="Of the test in a comparison.")
+        int,
+        typer.Option(
+            "--resamples", min=1, max=MAX_RESAMPLES, help="Of the test in a comparison."
+        ),
     ] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that test.")] = 0,
     per_query: Annotated[
@@ -135,7 +139,7 @@ def evaluate(
         )
     if [*files, *map(str, (scores, against_scores))].count("-") > 1:
         raise typer.BadParameter("standard input can be read once.")
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         from permatch.cli.rank_measures import (
             Measuring,
             collect_scores,
@@ -240,7 +244,7 @@ def cross_validation(
     options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     options |= {"alpha": alpha} if alpha is not None else {}
     places = parse_cutoffs(cutoffs)
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         from permatch.cli.rank_folds import (
             cross_validate,
             describe_folds,

@@ -1,7 +1,6 @@
 """``permatch rank export``: a model for the systems that serve it."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +8,10 @@ import typer
 
 from permatch._files import whole_file
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.rank_options import Debug, FeatureNames, Model, Target
+from permatch.cli.options import Debug
+from permatch.cli.rank_options import FeatureNames, Model, Target
 from permatch.cli.rank_steps import load_ranker, read_feature_names
-from permatch.cli.terminal import one_line_errors
+from permatch.cli.terminal import standard_output
 
 
 def export(
@@ -66,7 +66,9 @@ def export(
       curl -XPOST "$ES/_ltr/_featureset/shop/_createmodel" -d @es.json \
            -H 'Content-type:application/json'
     """
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    if not name:
+        raise typer.BadParameter("--name must not be empty.")
+    with nothing_written_if_interrupted():
         from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
 
         if str(out) != "-":
@@ -84,7 +86,7 @@ def export(
             write = to_solr if to is Target.SOLR else to_elasticsearch_ltr
             data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
         if str(out) == "-":
-            sys.stdout.buffer.write(data)
+            standard_output().buffer.write(data)
             return
         with whole_file(out) as file:
             file.buffer.write(data)

@@ -9,6 +9,13 @@ import typer
 from permatch.cli.match_options import check_alpha
 from permatch.cli.options import check_jobs
 
+#: Most documents of a random subset: the factorial of more is beyond float64.
+MAX_SUBSET = 170
+#: Most features that a LETOR file may have.
+MAX_FEATURES = 1 << 20
+#: Larger numbers than these no list and no test needs.
+MAX_CUTOFF = MAX_RESAMPLES = 10**9
+
 
 class Estimator(StrEnum):
     """What ``--estimator`` accepts."""
@@ -68,9 +75,14 @@ class Target(StrEnum):
 
 def check_subset_size(text: str) -> str:
     """Refuse what is neither a word nor a number of documents."""
-    is_number = text.isdecimal() and text.isascii() and 2 <= int(text) <= 1000
-    if text not in ("all", "grades", "pairs") and not is_number:
-        raise typer.BadParameter(f"{text!r} is none of all, grades, pairs and 2, 3, 4, ...")
+    is_short = len(text) <= len(str(MAX_SUBSET))
+    is_number = is_short and text.isdecimal() and text.isascii()
+    if text not in ("all", "grades", "pairs") and not (
+        is_number and 2 <= int(text) <= MAX_SUBSET
+    ):
+        raise typer.BadParameter(
+            f"{text!r} is none of all, grades, pairs and 2, 3, 4 ... {MAX_SUBSET}."
+        )
     return text
 
 
@@ -84,9 +96,14 @@ def check_n_subsets(number: float) -> float:
 def parse_cutoffs(text: str) -> list[int]:
     """Split ``1,3,5,10``."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and part.isascii() and int(part) >= 1 for part in parts):
+    if not all(map(_is_cutoff, parts)):
         raise typer.BadParameter(f"--at {text!r} is no list such as 1,3,5,10.")
     return sorted({int(part) for part in parts})
+
+
+def _is_cutoff(text: str) -> bool:
+    is_short = len(text) <= len(str(MAX_CUTOFF))
+    return is_short and text.isdecimal() and text.isascii() and int(text) >= 1
 
 
 _FILE_HELP = (
@@ -215,9 +232,6 @@ FeatureNames = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object and nothing else.")
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
-]
 
 
 def subset_size_of(text: str) -> str | int:
@@ -249,6 +263,8 @@ def model_options(
         options["max_iter"] = max_iter
     if query_weight is not None:
         options["query_weight"] = query_weight.replace("-", "_")
+    if form is not Form.AUTO and subset_size not in (None, "all"):
+        raise typer.BadParameter("--form is a matter of whole lists; drop --subset-size.")
     if estimator is Estimator.RANKMATCH:
         options["form"] = form.value
     elif form is not Form.AUTO:

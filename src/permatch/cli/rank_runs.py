@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from permatch._files import whole_file
 from permatch._types import IntArray
 from permatch.cli.rank_steps import Scored
+from permatch.cli.terminal import standard_output
 
 #: What writes one block of documents to a file.
 Writer = Callable[[TextIO, Scored], None]
@@ -33,7 +33,7 @@ def run_writer(kind: str, run_name: str) -> Writer:
 def output(path: Path | None) -> Iterator[TextIO]:
     """Yield standard output, or a file that is there whole or not at all."""
     if path is None or str(path) == "-":
-        yield sys.stdout
+        yield standard_output()
         return
     with whole_file(path) as file:
         yield file

@@ -9,9 +9,9 @@ import typer
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match_show import refuse_id
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.rank_options import Debug, Judged, Model
+from permatch.cli.options import Debug
+from permatch.cli.rank_options import Judged, Model
 from permatch.cli.rank_steps import load_ranker, stream_scores
-from permatch.cli.terminal import one_line_errors
 
 if TYPE_CHECKING:
     from permatch.estimators import BaseRanker
@@ -47,7 +47,7 @@ def show(
       permatch rank show model.json test.txt --query 76
       permatch rank show model.json test.txt -q 76 --out query-76.html
     """
-    with one_line_errors(debug), nothing_written_if_interrupted():
+    with nothing_written_if_interrupted():
         check_target(out, "--out", file, str(model_file))
         model = load_ranker(model_file)
         name, documents, values, grades = _find_query(file, model, query)

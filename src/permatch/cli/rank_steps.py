@@ -74,9 +74,14 @@ def read_pair(
 
     if train == valid == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
+    names = [train] if valid is None else [train, valid]
     with ExitStack() as stack:
-        paths = [stack.enter_context(local_file(name)) for name in (train, valid) if name]
-        found = [read_letor(path, n_features=n_features) for path in paths]
+        paths = [stack.enter_context(local_file(name)) for name in names]
+        try:
+            found = [read_letor(path, n_features=n_features) for path in paths]
+        except LetorFileError as err:
+            advice = _ADVICE.replace("n_features", "--n-features")
+            raise LetorFileError(str(err).replace(_ADVICE, advice)) from err
         width = max(data.n_features for data in found)
         # A feature that is 0 throughout a file need not be mentioned in it.
         for k, data in enumerate(found):

@@ -2,6 +2,7 @@
 
 import typer
 
+from permatch.cli.reproduce_all import everything
 from permatch.cli.reproduce_house import house
 from permatch.cli.reproduce_ranking import ohsumed, ohsumed_sample_size, runtime
 from permatch.cli.reproduce_silhouettes import silhouettes
@@ -17,7 +18,7 @@ app = typer.Typer(
 
 @app.callback()
 def reproduce() -> None:
-    """Repeat the experiments of the paper.
+    """Repeat the experiments of the paper, one by one or all on one page.
 
     Silhouettes need no data.  The house needs the frames of the CMU House,
     the others LETOR's folders: say where they are with --data DIR or the
@@ -25,6 +26,7 @@ def reproduce() -> None:
     """
 
 
+app.command("all", cls=Command)(everything)
 app.command(cls=Command)(silhouettes)
 app.command(cls=Command)(house)
 app.command(cls=Command)(ohsumed)

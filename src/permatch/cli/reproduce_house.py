@@ -2,24 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.options import make_folder
+from permatch.cli.options import Debug, make_folder
 from permatch.cli.reproduce_steps import (
-    Debug,
     Jobs,
     Out,
+    Part,
     draw,
+    finish,
     need,
-    run_kept,
-    say_written,
     write_csv,
 )
-from permatch.cli.terminal import one_line_errors, printing
+
+if TYPE_CHECKING:
+    from permatch.experiments.cmu_house import Config
 
 _HEADINGS = {
     "unweighted": "unweighted",
@@ -57,9 +58,7 @@ def house(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", metavar="", help="Gaps 50, 70 and 90 only, and fewer alphas."
-        ),
+        typer.Option("--quick", metavar="", help="Gaps 50 and 90 only, and fewer alphas."),
     ] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
@@ -86,29 +85,41 @@ def house(
       permatch reproduce house --data ~/data --quick
       permatch reproduce house --data ~/data/cmu_house --out house
     """
-    from permatch.experiments.cmu_house import Config, run, summarise
+    from permatch.experiments.cmu_house import Config
+    from permatch.experiments.house_frames import find_folder
+
+    need("permatch reproduce house", matplotlib="plots")
+    config = Config.quick() if quick else Config()
+    config = replace(config, data=None if data is None else str(data))
+    find_folder(config.data)  # no folder for results where there is nothing to do
+    finish(house_part(config, make_folder(out), quick, jobs))
+
+
+def house_part(config: "Config", folder: Path, is_quick: bool, jobs: int) -> Part:
+    """Return the experiment, with its files in a folder."""
+    from permatch.experiments.cmu_house import run, summarise
     from permatch.experiments.house_frames import load_house
     from permatch.pages.house import house_page
     from permatch.plots.house import gap_curve
 
-    with one_line_errors(debug):
-        need("permatch reproduce house", matplotlib="plots")
-        config = Config.quick() if quick else Config()
-        config = replace(config, data=None if data is None else str(data))
-        frames = load_house(config.data)
-        stem = make_folder(out) / ("house-quick" if quick else "house")
-        rows = run_kept(
-            "house",
-            stem.with_suffix(".jsonl"),
-            lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
-        )
-        summary = summarise(rows)
+    frames = load_house(config.data)
+    stem = folder / ("house-quick" if is_quick else "house")
+
+    def write(rows: list[dict[str, Any]], summary: list[dict[str, Any]]) -> None:
         write_csv(stem.with_suffix(".csv"), _FIELDS, summary)
         draw(stem, lambda axes: gap_curve(summary, axes), width=6.0, height=4.0)
         house_page(config, frames, rows).write(stem.with_suffix(".html"))
-        with printing() as console:
-            _report(console, frames.size, summary)
-            say_written(console, stem, "jsonl", "csv", "html")
+
+    return Part(
+        title="house",
+        config=config,
+        stem=stem,
+        start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
+        summarise=summarise,
+        write=write,
+        report=lambda console, summary: _report(console, frames.size, summary),
+        has_page=True,
+    )
 
 
 def _report(console: Console, size: int, summary: list[dict[str, Any]]) -> None:

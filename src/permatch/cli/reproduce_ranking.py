@@ -6,28 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.options import check_jobs, make_folder
-from permatch.cli.reproduce_report import (
-    RANKING_FIELDS,
-    RUNTIME_FIELDS,
-    SAMPLE_SIZE_FIELDS,
-    ranking_lines,
-    report_ranking,
-    report_runtime,
-    report_sample_size,
+from permatch.cli.options import Debug, check_jobs, make_folder
+from permatch.cli.reproduce_ranking_parts import (
+    ohsumed_part,
+    runtime_part,
+    sample_size_part,
 )
-from permatch.cli.reproduce_steps import (
-    Debug,
-    Jobs,
-    Out,
-    Repeats,
-    draw,
-    need,
-    run_kept,
-    say_written,
-    write_csv,
-)
-from permatch.cli.terminal import one_line_errors, printing
+from permatch.cli.reproduce_steps import Jobs, Out, Repeats, finish, need
 
 
 def check_dataset(name: str) -> str:
@@ -98,27 +83,11 @@ def ohsumed(
       permatch reproduce ohsumed --data ~/letor --repeats 10
       permatch reproduce ohsumed --data ~/letor --dataset TD2003
     """
-    from permatch.experiments.ohsumed import BASELINE, Config, run
-    from permatch.experiments.ranking_summary import compare, summarise
-    from permatch.pages.ohsumed import ohsumed_page
-    from permatch.plots import ndcg_curves
+    from permatch.experiments.ohsumed import Config
 
-    with one_line_errors(debug):
-        need("permatch reproduce ohsumed", matplotlib="plots")
-        config = _configure(Config, quick, data, dataset, repeats, seed)
-        stem = _stem(out, dataset.lower(), quick)
-        rows = run_kept(
-            dataset,
-            stem.with_suffix(".jsonl"),
-            lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
-        )
-        summary, tests = summarise(rows), compare(rows, BASELINE)
-        write_csv(stem.with_suffix(".csv"), RANKING_FIELDS, ranking_lines(summary, tests))
-        draw(stem, lambda axes: ndcg_curves(summary, axes), width=7.0, height=4.6)
-        ohsumed_page(config, rows, tests).write(stem.with_suffix(".html"))
-        with printing() as console:
-            report_ranking(console, config.n_repeats, summary, tests)
-            say_written(console, stem, "jsonl", "csv", "html")
+    need("permatch reproduce ohsumed", matplotlib="plots")
+    config = _configure(Config, quick, data, dataset, repeats, seed)
+    finish(ohsumed_part(config, make_folder(out), quick, jobs))
 
 
 def ohsumed_sample_size(
@@ -147,24 +116,11 @@ def ohsumed_sample_size(
       permatch reproduce ohsumed-sample-size --data ~/letor --quick
       permatch reproduce ohsumed-sample-size --data ~/letor --dataset TD2004
     """
-    from permatch.experiments.ohsumed_sample_size import Config, run, summarise
-    from permatch.plots import sample_size_curve
+    from permatch.experiments.ohsumed_sample_size import Config
 
-    with one_line_errors(debug):
-        need("permatch reproduce ohsumed-sample-size", matplotlib="plots")
-        config = _configure(Config, quick, data, dataset, repeats, seed)
-        stem = _stem(out, f"{dataset.lower()}-sample-size", quick)
-        rows = run_kept(
-            dataset,
-            stem.with_suffix(".jsonl"),
-            lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
-        )
-        summary = summarise(rows)
-        write_csv(stem.with_suffix(".csv"), SAMPLE_SIZE_FIELDS, summary)
-        draw(stem, lambda axes: sample_size_curve(summary, axes), width=6.0, height=4.0)
-        with printing() as console:
-            report_sample_size(console, config.n_repeats, summary)
-            say_written(console, stem, "jsonl", "csv")
+    need("permatch reproduce ohsumed-sample-size", matplotlib="plots")
+    config = _configure(Config, quick, data, dataset, repeats, seed)
+    finish(sample_size_part(config, make_folder(out), quick, jobs))
 
 
 def runtime(
@@ -206,26 +162,12 @@ def runtime(
       permatch reproduce runtime --data ~/letor --quick
       permatch reproduce runtime --data ~/letor --jobs 2
     """
-    from permatch.experiments.rank_runtime import Config, run, summarise
-    from permatch.plots import runtime_bars
+    from permatch.experiments.rank_runtime import Config
 
-    with one_line_errors(debug):
-        need("permatch reproduce runtime", matplotlib="plots")
-        config = _configure(Config, quick, data, dataset, repeats, seed)
-        config = replace(config, n_jobs=jobs)
-        is_usual = dataset == Config.dataset
-        stem = _stem(out, "runtime" if is_usual else f"{dataset.lower()}-runtime", quick)
-        rows = run_kept(
-            "run times",
-            stem.with_suffix(".jsonl"),
-            lambda kept, show: run(config, kept, on_progress=show),
-        )
-        summary = summarise(rows)
-        write_csv(stem.with_suffix(".csv"), RUNTIME_FIELDS, summary)
-        draw(stem, lambda axes: runtime_bars(summary, axes), width=7.0, height=4.0)
-        with printing() as console:
-            report_runtime(console, config.n_jobs, summary)
-            say_written(console, stem, "jsonl", "csv")
+    need("permatch reproduce runtime", matplotlib="plots")
+    config = _configure(Config, quick, data, dataset, repeats, seed)
+    config = replace(config, n_jobs=jobs)
+    finish(runtime_part(config, make_folder(out), quick))
 
 
 def _configure(
@@ -240,7 +182,3 @@ def _configure(
     where = None if data is None else str(data)
     config = replace(config, data=where, dataset=dataset, seed=seed)
     return config if repeats is None else replace(config, n_repeats=repeats)
-
-
-def _stem(out: Path, name: str, quick: bool) -> Path:
-    return make_folder(out) / (f"{name}-quick" if quick else name)

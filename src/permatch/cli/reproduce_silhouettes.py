@@ -8,19 +8,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.options import make_folder
+from permatch.cli.options import Debug, make_folder
 from permatch.cli.reproduce_steps import (
-    Debug,
     Jobs,
     Out,
+    Part,
     Repeats,
     draw,
+    finish,
     need,
-    run_kept,
-    say_written,
     write_csv,
 )
-from permatch.cli.terminal import one_line_errors, plural, printing
+from permatch.cli.terminal import plural
 
 if TYPE_CHECKING:
     from permatch.experiments.silhouette_sample_size import Config
@@ -68,29 +67,37 @@ def silhouettes(
       permatch reproduce silhouettes --repeats 10 --out horse
       permatch reproduce silhouettes --image cat.png --out cat
     """
-    from permatch.experiments.silhouette_sample_size import Config, run, summarise
+    from permatch.experiments.silhouette_sample_size import Config
+
+    need("permatch reproduce silhouettes", skimage="vision", matplotlib="plots")
+    config = Config.quick() if quick else Config()
+    if repeats is not None:
+        config = replace(config, n_repeats=repeats)
+    if image is not None:
+        config = replace(config, image=str(image))
+    finish(silhouettes_part(config, make_folder(out), quick, jobs))
+
+
+def silhouettes_part(config: "Config", folder: Path, is_quick: bool, jobs: int) -> Part:
+    """Return the experiment, with its files in a folder."""
+    from permatch.experiments.silhouette_sample_size import run, summarise
     from permatch.plots import learning_curve
 
-    with one_line_errors(debug):
-        need("permatch reproduce silhouettes", skimage="vision", matplotlib="plots")
-        config = Config.quick() if quick else Config()
-        if repeats is not None:
-            config = replace(config, n_repeats=repeats)
-        if image is not None:
-            config = replace(config, image=str(image))
-        folder = make_folder(out)
-        stem = folder / ("silhouettes-quick" if quick else "silhouettes")
-        rows = run_kept(
-            "silhouettes",
-            stem.with_suffix(".jsonl"),
-            lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
-        )
-        summary = summarise(rows)
+    stem = folder / ("silhouettes-quick" if is_quick else "silhouettes")
+
+    def write(rows: list[dict[str, Any]], summary: list[dict[str, Any]]) -> None:
         write_csv(stem.with_suffix(".csv"), _FIELDS, summary)
         draw(stem, lambda axes: learning_curve(rows, axes))
-        with printing() as console:
-            _report(console, config, summary)
-            say_written(console, stem, "jsonl", "csv")
+
+    return Part(
+        title="silhouettes",
+        config=config,
+        stem=stem,
+        start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
+        summarise=summarise,
+        write=write,
+        report=lambda console, summary: _report(console, config, summary),
+    )
 
 
 def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -> None:

@@ -3,13 +3,16 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from permatch._files import whole_file
 from permatch.cli.options import check_jobs
+from permatch.cli.terminal import printing
 
 #: Endings of the figures.
 FIGURES = ("png", "svg")
@@ -38,9 +41,6 @@ Repeats = Annotated[
         help="Repeats; 5 by default, fewer with --quick.",
     ),
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
-]
 
 
 def need(what: str, **extras: str) -> None:
@@ -51,23 +51,46 @@ def need(what: str, **extras: str) -> None:
         require(module, extra, what=what)
 
 
-def run_kept(
-    title: str, kept: Path, run: Callable[[Path, Show], Iterable[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """Return all rows; when interrupted, say how to go on, and leave."""
-    rows: list[dict[str, Any]] = []
-    try:
-        with _progress(title) as show:
-            rows.extend(run(kept, show))
-    except KeyboardInterrupt:
-        _say_how_to_resume(kept)
-        raise typer.Exit(130) from None
-    return rows
+@dataclass(frozen=True)
+class Part:
+    """An experiment, configured: how to run it, and what to make of its rows.
+
+    `start` reads the data and the rows that are kept, and returns an iterator that
+    computes the others; `write` and `report` get what `summarise` returned.
+    """
+
+    title: str
+    config: Any
+    stem: Path
+    start: Callable[[Path, Show], Iterable[dict[str, Any]]]
+    summarise: Callable[[list[dict[str, Any]]], Any]
+    write: Callable[[list[dict[str, Any]], Any], None]
+    report: Callable[[Console, Any], None]
+    has_page: bool = False
+
+    @property
+    def kept(self) -> Path:
+        """The file of its rows."""
+        return self.stem.with_suffix(".jsonl")
+
+
+def finish(part: Part) -> None:
+    """Do all of one experiment; when interrupted, say how to go on, and leave."""
+    with resumable(part.kept, [part.kept]):
+        with progress(part.title) as show:
+            rows = list(part.start(part.kept, show))
+        summary = part.summarise(rows)
+        part.write(rows, summary)
+        with printing() as console:
+            part.report(console, summary)
+            endings = ("jsonl", "csv", "html") if part.has_page else ("jsonl", "csv")
+            every = ", ".join([*endings, *FIGURES])
+            console.print(f"Written: {part.stem}.{{{every}}}", soft_wrap=True)
 
 
 def write_csv(path: Path, fields: Sequence[str], lines: Iterable[dict[str, Any]]) -> None:
     """Write lines with these fields; None and what is missing are left empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as file:
         writer = csv.DictWriter(file, fields, restval="", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(lines)
@@ -87,21 +110,16 @@ def draw(
     )
     fill(figure.subplots())
     for ending in FIGURES:
-        figure.savefig(stem.with_suffix(f".{ending}"), dpi=150)
-
-
-def say_written(console: Console, stem: Path, *endings: str) -> None:
-    """Print what is in the folder now."""
-    every = ", ".join([*endings, *FIGURES])
-    console.print(f"Written: {stem}.{{{every}}}", soft_wrap=True)
+        with whole_file(stem.with_suffix(f".{ending}")) as file:
+            figure.savefig(file.buffer, format=ending, dpi=150)
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Callable[[float], None] | None]:
-    """Yield a callback taking the share done; it draws on terminals only."""
+def progress(title: str) -> Iterator[Callable[..., None]]:
+    """Yield a callback taking the share done and a title; it draws on terminals only."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        yield lambda share, name=title: None
         return
     from rich.progress import (
         BarColumn,
@@ -119,15 +137,25 @@ def _progress(title: str) -> Iterator[Callable[[float], None] | None]:
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+
+        def show(share: float, name: str = title) -> None:
+            bar.update(task, completed=share, description=name)
+
+        yield show
 
 
-def _say_how_to_resume(kept: Path) -> None:
-    from permatch.experiments import read_rows
+@contextmanager
+def resumable(where: Path, kept: Sequence[Path]) -> Iterator[None]:
+    """When interrupted, say how many rows are in these files and how to go on; leave."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from permatch.experiments import read_rows
 
-    n_rows = len(read_rows(kept)) if kept.exists() else 0
-    typer.echo(
-        f"interrupted; {n_rows} finished rows are in {kept}. Run the same command again to "
-        "go on from there.",
-        err=True,
-    )
+        n_rows = sum(len(read_rows(path)) for path in kept if path.exists())
+        typer.echo(
+            f"interrupted; {n_rows} finished rows are in {where}. Run the same command "
+            "again to go on from there.",
+            err=True,
+        )
+        raise typer.Exit(130) from None

@@ -1,11 +1,12 @@
 """What the commands share: console, help, the report of errors, numbers in words."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -13,6 +14,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from permatch.errors import PermatchError
 
+#: Exit statuses besides 0, all is well, and 1, failure.
+WRONG_USAGE = 2
+INTERRUPTED = 130
+#: What is wrong with a command line, wherever this version of typer keeps the class.
+UsageError: Any = typer.BadParameter.__mro__[1]
+#: Numbers of the errors that writing less, or elsewhere, avoids.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Widest line printed, on terminals and in pipes alike.
 MAX_WIDTH = 100
 
@@ -32,22 +40,34 @@ def printing() -> Iterator[Console]:
         typer.echo(line.rstrip())
 
 
+def standard_output() -> TextIO:
+    """Return standard output to be written to directly, if there is one."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    return sys.stdout
+
+
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
-    """Turn expected failures into one line on standard error and exit status 1.
+    """Turn failures, expected or not, into one line on standard error and exit status 1.
 
-    With `debug` they keep their traceback, as unexpected ones always do.  Printing belongs
-    inside: a full disk is an expected failure too.
+    With `debug` they keep their traceback.  Wrong usage, Ctrl-C and closed pipes pass: the
+    application deals with them.  Printing belongs inside: a full disk is a failure too.
     """
     try:
         yield
-    except BrokenPipeError:
+    except (UsageError, typer.Exit, typer.Abort, BrokenPipeError):
         raise
-    except (PermatchError, OSError, MemoryError, UnicodeEncodeError) as err:
+    except Exception as err:
         if debug:
             raise
-        typer.echo(f"error: {' '.join(_explain(err).split())}", err=True)
+        complain(_explain(err))
         raise typer.Exit(1) from None
+
+
+def complain(message: str) -> None:
+    """Print an error as one line on standard error."""
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
 
 
 def _explain(err: Exception) -> str:
@@ -62,11 +82,29 @@ def _explain(err: Exception) -> str:
             f"cannot write {err.object[err.start]!r} to standard output, whose encoding is "
             f"{err.encoding}. Set PYTHONIOENCODING=utf-8."
         )
-    if isinstance(err, OSError) and err.filename is not None:
-        return f"cannot open {err.filename}: {err.strerror}. Check the path."
-    _forget_output()
-    reason = err.strerror if isinstance(err, OSError) else err
-    return f"cannot write to standard output: {reason}. Send it elsewhere."
+    if isinstance(err, ImportError):
+        return f"a package that permatch needs does not load: {err}. Install it again."
+    if isinstance(err, OSError):
+        where = "" if err.filename is None else f" {err.filename}"
+        if not where:
+            _forget_output()
+        if err.errno in _NO_ROOM:
+            return f"cannot write{where}: {err.strerror}. Make room, or write elsewhere."
+        if where:
+            return f"cannot open{where}: {err.strerror}. Check the path."
+        return (
+            f"cannot read or write: {err.strerror or err}. Check what is read and where "
+            "output goes."
+        )
+    if isinstance(err, RuntimeError) and "cannot cache function" in str(err):
+        return (
+            "compiled kernels need a folder to be kept in, and none can be written. Set "
+            "NUMBA_CACHE_DIR to one of yours."
+        )
+    return (
+        f"this is a bug in permatch: {type(err).__name__}: {err}. Run the command again "
+        "with --debug and report what it prints."
+    )
 
 
 def _forget_output() -> None:
@@ -75,30 +113,74 @@ def _forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _explain_usage(err: Any) -> str:
+    """Say what is wrong with the command line and where to read how it is written."""
+    is_about_several = isinstance(err, typer.BadParameter) and not (
+        err.param or err.param_hint
+    )
+    message = err.message if is_about_several else err.format_message()
+    message = message.replace("Value error, ", "").rstrip()
+    end = "" if message.endswith((".", "?", "!")) else "."
+    command = err.ctx.command_path if err.ctx is not None else "permatch"
+    return f"{message}{end} Try '{command} --help'."
+
+
 class Command(TyperCommand):
-    """A command whose help calls a flag a flag, and fails in one line."""
+    """A command that fails in one line, and whose help calls a flag a flag.
+
+    Every command has the option ``--debug``, which is read here and nowhere else.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        debug = ctx.params.get("debug") or ctx.find_root().params.get("debug")
+        try:
+            with one_line_errors(bool(debug)):
+                answer = super().invoke(ctx)
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # now, while a full disk can still be told
+                return answer
+        except KeyboardInterrupt:
+            typer.echo("interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as err:
+            err.ctx = err.ctx or ctx  # so that the message names the command
+            raise
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the help option."""
         return _as_flag(super().get_help_option(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        with one_line_errors(debug=False):
-            super().format_help(ctx, formatter)
 
 
 class Group(TyperGroup):
-    """A group of commands with the same kind of help."""
+    """A group of commands that tells wrong usage in one line, with the same help."""
+
+    def main(
+        self, args: Any = None, *others: Any, standalone_mode: bool = True, **extra: Any
+    ) -> Any:
+        """Run the command that `args` name and leave with its exit status."""
+        if not standalone_mode:
+            return super().main(args, *others, standalone_mode=False, **extra)
+        debug = "--debug" in (sys.argv if args is None else args)
+        try:
+            with one_line_errors(debug):
+                status = super().main(args, *others, standalone_mode=False, **extra)
+        except UsageError as err:
+            status = WRONG_USAGE
+            if str(err):  # else the help was asked for by giving no arguments
+                complain(_explain_usage(err))
+        except typer.Exit as err:
+            status = err.exit_code
+        sys.exit(status)
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the help option."""
         return _as_flag(super().get_help_option(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        with one_line_errors(debug=False):
-            super().format_help(ctx, formatter)
 
 
 def _as_flag(option: Any) -> Any:

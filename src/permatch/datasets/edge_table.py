@@ -53,6 +53,22 @@ class EdgeTable:
         The columns that hold the ids of graph, left and right node.
     ignored : list of str
         Columns left out: those without a single number, and row numbers.
+
+    Examples
+    --------
+    >>> from permatch.datasets import read_edge_table
+    >>> columns = {
+    ...     "graph": ["x", "x", "x", "x"],
+    ...     "left": ["a", "a", "b", "b"],
+    ...     "right": ["p", "q", "p", "q"],
+    ...     "age": [3, 1, 2, 4],
+    ...     "distance": [0.9, 0.1, 0.2, 0.7],
+    ... }
+    >>> table = read_edge_table(columns)
+    >>> table.graph_ids, table.left_ids, table.right_ids
+    (['x'], [['a', 'b']], [['p', 'q']])
+    >>> table.arrange_features(["distance", "age"]).feature_names
+    ['distance', 'age']
     """
 
     graphs: list[BipartiteGraph]

@@ -33,7 +33,7 @@ from permatch.errors import InvalidOptionError, LetorFileError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingData:
-    """Documents with their features, grades and queries, in the order of their file.
+    r"""Documents with their features, grades and queries, in the order of their file.
 
     Attributes
     ----------
@@ -48,6 +48,18 @@ class RankingData:
         not; None if none of them does.
     path : Path
         Where they come from.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from permatch.datasets import read_letor
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     _ = path.write_text("1 qid:7 1:0.5\n0 qid:7 2:4\n2 qid:9 1:3\n")
+    ...     data = read_letor(path)
+    >>> data.n_documents, data.n_features, data.n_queries
+    (3, 2, 2)
     """
 
     X: np.ndarray
@@ -136,7 +148,7 @@ def iterate_letor(
     n_features: int | None = None,
     dtype: Any = np.float64,
 ) -> Iterator[RankingData]:
-    """Read a file of judged lists in blocks of whole queries, in bounded memory.
+    r"""Read a file of judged lists in blocks of whole queries, in bounded memory.
 
     Parameters
     ----------
@@ -154,6 +166,18 @@ def iterate_letor(
     ------
     RankingData
         Consecutive queries.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "big.txt")
+    ...     _ = path.write_text("1 qid:7 1:0.5\n0 qid:7 2:4\n2 qid:9 1:3\n")
+    ...     for block in iterate_letor(path, 2, n_features=2):
+    ...         block.qid.tolist()
+    [7, 7]
+    [9]
     """
     n_documents = check_count(n_documents, "n_documents", 1)
     kind = _check_dtype(dtype)
@@ -176,7 +200,7 @@ def iterate_letor(
 
 
 def read_scores(path: str | os.PathLike[str]) -> FloatArray:
-    """Read the scores of documents, one number per line.
+    r"""Read the scores of documents, one number per line.
 
     Parameters
     ----------
@@ -192,6 +216,16 @@ def read_scores(path: str | os.PathLike[str]) -> FloatArray:
     ------
     LetorFileError
         If a line is no finite number; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "scores.txt")
+    ...     _ = path.write_text("0.5\n-1.25\n")
+    ...     read_scores(path)
+    array([ 0.5 , -1.25])
     """
     with open_bytes(path) as (file, _), damage_reported(str(path)):
         text = file.read()

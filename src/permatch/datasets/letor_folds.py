@@ -38,7 +38,7 @@ _MAX_DEPTH = 3
 
 @dataclass(frozen=True, eq=False)
 class LetorFold:
-    """One way to part the queries.
+    r"""One way to part the queries.
 
     Attributes
     ----------
@@ -46,6 +46,22 @@ class LetorFold:
         The fold's number, as its folder is called.
     train, validation, test : RankingData
         What to learn from, what to choose options by, and what to report.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from permatch.datasets import load_letor
+    >>> lines = "1 qid:{0} 1:0.5 2:1\n0 qid:{0} 2:4\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k, name in enumerate(["train", "vali", "test"]):
+    ...         path = Path(folder, "Fold1", f"{name}.txt")
+    ...         path.parent.mkdir(exist_ok=True)
+    ...         _ = path.write_text(lines.format(k))
+    ...     data = load_letor(folder)
+    >>> fold = data.folds[0]
+    >>> fold.number, fold.train.n_queries, fold.test.qid.tolist()
+    (1, 1, [2, 2])
     """
 
     number: int
@@ -56,7 +72,7 @@ class LetorFold:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LetorData:
-    """A data set in folds; `load_letor` reads it.
+    r"""A data set in folds; `load_letor` reads it.
 
     Attributes
     ----------
@@ -64,6 +80,21 @@ class LetorData:
         What the folder is called.
     folds : list of LetorFold
         In the order of their numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from permatch.datasets import load_letor
+    >>> lines = "1 qid:{0} 1:0.5 2:1\n0 qid:{0} 2:4\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k, name in enumerate(["train", "vali", "test"]):
+    ...         path = Path(folder, "Fold1", f"{name}.txt")
+    ...         path.parent.mkdir(exist_ok=True)
+    ...         _ = path.write_text(lines.format(k))
+    ...     data = load_letor(folder)
+    >>> len(data.folds), data.folds[0].validation.n_documents
+    (1, 2)
     """
 
     name: str
@@ -88,7 +119,7 @@ def load_letor(
     folds: Iterable[int] | None = None,
     dtype: Any = np.float64,
 ) -> LetorData:
-    """Read a data set of LETOR 2.0, 3.0 or 4.0, or of MSLR-WEB, with its folds.
+    r"""Read a data set of LETOR 2.0, 3.0 or 4.0, or of MSLR-WEB, with its folds.
 
     Parameters
     ----------
@@ -114,6 +145,21 @@ def load_letor(
     -----
     Features are as in the files.  Those of LETOR 2.0 are raw: scale them within each query,
     as the published baselines did, with `permatch.estimators.QueryScaler`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> lines = "1 qid:{0} 1:0.5 2:1\n0 qid:{0} 2:4\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k, name in enumerate(["train", "vali", "test"]):
+    ...         path = Path(folder, "Fold1", f"{name}.txt")
+    ...         path.parent.mkdir(exist_ok=True)
+    ...         _ = path.write_text(lines.format(k))
+    ...     data = load_letor(folder)
+    >>> fold = data.folds[0]
+    >>> fold.number, fold.train.n_documents, fold.test.qid.tolist()
+    (1, 2, [2, 2])
     """
     root = Path(folder)
     if not root.is_dir():

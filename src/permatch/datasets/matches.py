@@ -109,6 +109,21 @@ def write_matches(
         The probability of every edge of every graph, as from ``predict_marginals``.
     all_edges : bool
         List all allowed edges, with a column ``match`` that is 1 for the predicted ones.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from permatch.datasets import read_edge_table
+    >>> columns = {
+    ...     "graph": ["x", "x", "x", "x"],
+    ...     "left": ["a", "a", "b", "b"],
+    ...     "right": ["p", "q", "p", "q"],
+    ...     "distance": [0.9, 0.1, 0.2, 0.7],
+    ... }
+    >>> write_matches(sys.stdout, read_edge_table(columns), [[1, 0]])
+    graph,left,right
+    x,a,q
+    x,b,p
     """
     columns = edge_table_from_matches(table, matchings, probabilities, all_edges=all_edges)
     if not isinstance(path, str | Path):

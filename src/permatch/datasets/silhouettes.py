@@ -33,6 +33,16 @@ class SilhouettePairs(NamedTuple):
         Landmark i of the first copy is right node ``matching[i]``.
     images : ndarray of shape (n, 2)
         The numbers of the two copies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.datasets import silhouettes
+    >>> image = np.zeros((40, 60))
+    >>> image[10:30, 10:20], image[10:15, 20:50] = 1.0, 1.0
+    >>> pairs = silhouettes(image, n_points=5, n_images=10).pairs(3, rng=0)
+    >>> len(pairs.graphs), pairs.images.shape, sorted(pairs.matchings[0].tolist())
+    (3, (3, 2), [0, 1, 2, 3, 4])
     """
 
     graphs: list[BipartiteGraph]
@@ -56,6 +66,16 @@ class Silhouettes:
         The landmarks of every copy.
     contexts : ndarray of shape (n_images, n_points, d)
         Their shape contexts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.datasets import silhouettes
+    >>> image = np.zeros((40, 60))
+    >>> image[10:30, 10:20], image[10:15, 20:50] = 1.0, 1.0
+    >>> data = silhouettes(image, n_points=5, n_images=10)
+    >>> data.points.shape, data.landmarks.shape, data.shears.shape
+    ((10, 5, 2), (5,), (10,))
     """
 
     contour: FloatArray

@@ -27,6 +27,13 @@ class KBest:
         Matching r sends row i to column ``matchings[r, i]``.
     scores : ndarray of shape (n,)
         Total score of each matching, descending.
+
+    Examples
+    --------
+    >>> import permatch as pm
+    >>> best = pm.k_best([[2.0, 1.0], [0.0, 1.5]], 5)
+    >>> best.matchings.tolist(), best.scores.tolist()
+    ([[0, 1], [1, 0]], [3.5, 1.0])
     """
 
     matchings: IntArray

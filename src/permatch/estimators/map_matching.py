@@ -101,7 +101,7 @@ class MAPMatching(BaseMatcher):
     16th of their draws and quadruples them wherever the gradient has come down to its own
     errors, up to as many as the engine was made for; if up to 64 times as many are enough
     for `tol`, it goes on to that.  ``gradient_error_`` is what remains: the standard
-    deviation of the gradient over eight seeds, drawn anew at the end of every stage.  A
+    deviation of the gradient over eight seeds at the end.  A
     thousand draws per graph are plenty: their errors are then about a thirtieth of those
     that come from having no more graphs than there are.
 

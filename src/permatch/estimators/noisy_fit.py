@@ -128,7 +128,7 @@ def minimize_estimated(
         n_runs += 1
         if before is not None and not found.n_evaluations:  # interrupted at once
             return replace(before, is_interrupted=True, is_converged=False)
-        whole = run.end(before, found, is_enough=share >= 1.0)
+        whole = run.end(before, found, share)
         if whole.is_interrupted or whole.is_exact:
             return whole
         if whole.n_iter >= max_iter:
@@ -243,12 +243,13 @@ class _Run:
         return bool(ratios.max(initial=0.0) <= _told_apart(len(ratios)))
 
     def end(
-        self, before: EstimatedOptimum | None, found: Optimum, *, is_enough: bool
+        self, before: EstimatedOptimum | None, found: Optimum, share: float
     ) -> EstimatedOptimum:
-        """Return the end of this run with the counts of all."""
+        """Return the end of this run, with that share of the draws and counts of all."""
         known = {option.name: getattr(found, option.name) for option in fields(found)}
         here = self._at(found.coef)
-        if not found.is_interrupted:
+        is_between = _FIRST_SHARE < share < 1.0  # there the errors follow from the draws
+        if not found.is_interrupted and not is_between:
             try:
                 self.measure(found.coef)
             except KeyboardInterrupt:
@@ -261,7 +262,7 @@ class _Run:
             ]
         error = float(np.max(self._errors(found.coef), initial=0.0))
         if self.is_noisy:
-            is_close = is_enough or _WITHIN_TOL * error <= self._tol
+            is_close = share >= 1.0 or _WITHIN_TOL * error <= self._tol
             known["is_converged"] = is_close and self.passes(found.coef)
         if known["is_interrupted"]:
             known["is_converged"] = False

@@ -58,6 +58,21 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         One of permatch's own.
     path : str or path
         An existing file is replaced, and never left half-written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> graphs = np.random.default_rng(0).normal(size=(4, 3, 3, 2))
+    >>> model = pm.MAPMatching().fit(graphs, [[0, 1, 2]] * 4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.json")
+    ...     save_model(model, path)  # the same as model.save(path)
+    ...     again = pm.load(path)
+    >>> bool((again.coef_ == model.coef_).all())
+    True
     """
     kind = type(model)
     if _HOMES.get(kind.__name__) != kind.__module__:

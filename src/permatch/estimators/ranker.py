@@ -40,6 +40,12 @@ class BaseRanker(BaseEstimator):
     """A linear model of relevance: documents are ranked by ``<coef_, features>``.
 
     Subclasses have the parameters named below and say in `_problem` what is minimised.
+
+    Examples
+    --------
+    >>> from permatch.estimators import DORM, BaseRanker, RankMatch
+    >>> issubclass(RankMatch, BaseRanker), issubclass(DORM, BaseRanker)
+    (True, True)
     """
 
     alpha: float

@@ -7,8 +7,6 @@ global state.  NumPy's own generators work in compiled code too, at five times t
     uniform(state)                                      # in [0, 1), 53 random bits
 """
 
-import math
-
 import numpy as np
 from numba import njit
 from numba.core import config
@@ -61,16 +59,3 @@ if config.DISABLE_JIT:  # NumPy's integers warn when they wrap around: the same 
 def uniform(state):
     """Return a number in [0, 1)."""
     return (next_word(state) >> 11) * _UNIT
-
-
-@njit(cache=True, nogil=True)
-def exponential(state):
-    """Return a number with the exponential distribution of mean one."""
-    return -math.log1p(-uniform(state))
-
-
-@njit(cache=True, nogil=True)
-def fill_uniform(state, numbers):
-    """Fill an array of one dimension with numbers in [0, 1)."""
-    for k in range(len(numbers)):
-        numbers[k] = uniform(state)

@@ -33,6 +33,14 @@ class Calibration:
         Number of edges in each bin.
     expected_calibration_error : float
         Mean of ``|observed - mean_predicted|`` over all edges, hence weighted by `counts`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.metrics import calibration
+    >>> found = calibration([np.eye(2)], [[0, 1]], n_bins=2)
+    >>> found.counts.tolist(), found.expected_calibration_error
+    ([2, 2], 0.0)
     """
 
     bin_edges: FloatArray

@@ -31,6 +31,13 @@ class PairedTest:
         95 % percentile bootstrap interval of the difference, queries drawn anew.
     n : int
         Number of queries.
+
+    Examples
+    --------
+    >>> from permatch.metrics import randomisation_test
+    >>> test = randomisation_test([0.5, 0.7, 0.6, 0.9], [0.4, 0.5, 0.3, 0.5])
+    >>> test.n, round(test.difference, 2)
+    (4, 0.25)
     """
 
     difference: float

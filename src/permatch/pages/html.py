@@ -16,6 +16,10 @@ from permatch._files import whole_file
 from permatch._optional import require
 
 
+class Markup(str):
+    """Text that is HTML already, where other text would be escaped."""
+
+
 @dataclass
 class Page:
     """A page under construction; every `add_` method appends to it.
@@ -32,17 +36,17 @@ class Page:
     lead: str = ""
     parts: list[str] = field(default_factory=list)
 
-    def add_heading(self, text: str) -> None:
-        """Begin a new part."""
-        self.parts.append(f"<h2>{escape(text)}</h2>")
+    def add_heading(self, text: str, *, level: int = 2) -> None:
+        """Begin a new part, or with a larger `level` a part of a part."""
+        self.parts.append(f"<h{level}>{escape(text)}</h{level}>")
 
     def add_text(self, text: str) -> None:
         """Add a paragraph of plain text."""
-        self.parts.append(f"<p>{escape(text)}</p>")
+        self.parts.append(f"<p>{markup(text)}</p>")
 
     def add_code(self, text: str) -> None:
-        """Add lines to be typed."""
-        self.parts.append(f"<pre><code>{escape(text)}</code></pre>")
+        """Add lines to be typed; the keyboard can reach them, to scroll long ones."""
+        self.parts.append(f'<pre tabindex="0"><code>{escape(text)}</code></pre>')
 
     def add_html(self, html: str) -> None:
         """Add markup as it is, such as a `table`."""
@@ -79,25 +83,42 @@ class Page:
             file.write(self.render())
 
 
+def markup(content: Any) -> Markup:
+    """Return text or a number as HTML; what is HTML already stays as it is."""
+    return content if isinstance(content, Markup) else Markup(escape(str(content)))
+
+
+def measured(text: str) -> Markup:
+    """Return a time or a date, marked as what two runs will not share."""
+    return Markup(f'<time class="measured">{escape(text)}</time>')
+
+
 def table(
-    header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str, ids: bool = False
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    caption: str,
+    ids: bool = False,
+    *,
+    is_text: bool = False,
 ) -> str:
     """Return a table; with `ids` every cell gets the id ``row-column`` from its labels.
 
-    The keyboard can reach it, to scroll one that is wider than the page.
+    The keyboard can reach it, to scroll one that is wider than the page.  With `is_text`
+    cells are set as sentences, not as numbers.
     """
     label = escape(caption)
+    kind = ' class="text"' if is_text else ""
     lines = [
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
-        f"<table><caption>{label}</caption><thead><tr>"
+        f"<table{kind}><caption><span>{label}</span></caption><thead><tr>"
     ]
     lines += [f'<th scope="col">{escape(str(cell))}</th>' for cell in header]
     lines.append("</tr></thead><tbody>")
     for row in rows:
-        lines.append(f'<tr><th scope="row">{escape(str(row[0]))}</th>')
+        lines.append(f'<tr><th scope="row">{markup(row[0])}</th>')
         for name, cell in zip(header[1:], row[1:], strict=True):
             mark = f' id="{_slug(row[0])}-{_slug(name)}"' if ids else ""
-            lines.append(f"<td{mark}>{escape(str(cell))}</td>")
+            lines.append(f"<td{mark}>{markup(cell)}</td>")
         lines.append("</tr>")
     lines.append("</tbody></table></div>")
     return "".join(lines)

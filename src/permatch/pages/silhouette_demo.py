@@ -1,13 +1,18 @@
 """The page of `permatch demo`: what learning did to the matching of two silhouettes."""
 
+from pathlib import Path
 from typing import Any
 
+from permatch._files import whole_file
+from permatch._optional import require
 from permatch.experiments.silhouette_demo import Demo, Example
 from permatch.experiments.silhouette_sample_size import METHODS
 from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
 
 _LABELS = [STYLES[method][0] for method in METHODS]
+# What the example is matched by, and what that is called there.
+_PARTS = {"Unweighted": "before", "Learnt": "after"}
 
 
 def demo_page(demo: Demo) -> Page:
@@ -102,21 +107,36 @@ def demo_page(demo: Demo) -> Page:
     return page
 
 
+def save_picture(demo: Demo, path: Path) -> None:
+    """Save the example before and after learning, one above the other, as PNG."""
+    figure_of = require("matplotlib.figure", "plots", what="a picture").Figure
+    figure = figure_of(figsize=(8.0, 5.6), layout="constrained")
+    for name, axes in zip(_PARTS, figure.subplots(2), strict=True):
+        _draw(demo.example, name, axes)
+        axes.set_title(f"{name} features", fontsize=11)
+    with whole_file(path) as file:
+        figure.savefig(file.buffer, format="png", dpi=120, metadata={"Software": None})
+
+
+def _draw(example: Example, name: str, axes: Any) -> None:
+    """Draw the matching by features of this name."""
+    part = _PARTS[name]
+    matched_silhouettes(
+        example.outlines,
+        example.points,
+        getattr(example, part),
+        getattr(example, f"{part}_marginals"),
+        example.truth,
+        axes,
+    )
+
+
 def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
     size = numbers["size"]
-    for name, right, matching, marginals in (
-        ("Unweighted", numbers["example_right_before"], example.before, "before_marginals"),
-        ("Learnt", numbers["example_right_after"], example.after, "after_marginals"),
-    ):
+    for name, part in _PARTS.items():
+        right = numbers[f"example_right_{part}"]
         with drawing(9.0, 4.2) as (figure, axes):
-            matched_silhouettes(
-                example.outlines,
-                example.points,
-                matching,
-                getattr(example, marginals),
-                example.truth,
-                axes,
-            )
+            _draw(example, name, axes)
             page.add_figure(
                 figure_svg(figure),
                 f"{name} features on the test pair that learning helps most: {right} of "

@@ -40,6 +40,14 @@ def gap_curve(lines: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) -> "
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> lines = [{"gap": gap, "map": gap / 500, "map_error": 0.01} for gap in (10, 50, 90)]
+    >>> axes = gap_curve(lines, Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['MAP, Bethe gradients']
     """
     axes = new_axes(ax)
     lines = sorted(lines, key=lambda line: line["gap"])
@@ -94,6 +102,13 @@ def matched_landmarks(
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> points = [[[0, 0], [1, 0], [1, 1]], [[0, 0.1], [1, 0.2], [0.9, 1]]]
+    >>> matched_landmarks(points, [0, 2, 1], ax=Figure().subplots()).get_title()
+    '1 right, 2 wrong'
     """
     axes = new_axes(ax)
     left, right = (np.asarray(frame, dtype=float) for frame in points)

@@ -52,6 +52,18 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> rows = [
+    ...     {"method": "map", "n": n, "repeat": repeat, "hamming_loss": 1 / n + repeat / 50}
+    ...     for n in (5, 10, 20)
+    ...     for repeat in (0, 1)
+    ... ]
+    >>> axes = learning_curve(rows, Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['MAP']
     """
     axes = new_axes(ax)
     losses: dict[str, dict[int, list[float]]] = {}
@@ -98,6 +110,16 @@ def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> import numpy as np
+    >>> from permatch.metrics import calibration
+    >>> sure = np.array([[0.8, 0.2], [0.2, 0.8]])
+    >>> axes = reliability(calibration([sure], [[0, 1]], n_bins=2), Figure().subplots())
+    >>> axes.has_data()
+    True
     """
     axes = new_axes(ax)
     counts = np.asarray(calibration.counts)
@@ -152,6 +174,18 @@ def matched_silhouettes(
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> outline = [[0, 0], [2, 0], [2, 1], [0, 1]]
+    >>> points = [[0, 0], [2, 0], [2, 1]]
+    >>> axes = matched_silhouettes(
+    ...     [outline, outline], [points, points], [0, 2, 1], [0.9, 0.4, 0.5], [0, 1, 2],
+    ...     Figure().subplots(),
+    ... )
+    >>> axes.has_data()
+    True
     """
     axes = new_axes(ax)
     matching = np.asarray(matching)

@@ -58,6 +58,17 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> line = {
+    ...     "method": "rankmatch", "subset_size": 3, "variant": "paper",
+    ...     "ndcg": [0.5, 0.48, 0.47], "spread": [0.01, 0.01, 0.02],
+    ... }
+    >>> axes = ndcg_curves([line], Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['RankMatch, M = 3']
     """
     axes = new_axes(ax)
     lowest, highest = 1.0, 0.0
@@ -119,6 +130,13 @@ def query_differences(
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> axes = query_differences([0.2, -0.1, 0.0], "MAP", "ridge", ax=Figure().subplots())
+    >>> axes.has_data()
+    True
     """
     axes = new_axes(ax)
     values = np.sort(np.asarray(differences, dtype=float))[::-1]
@@ -165,6 +183,17 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> lines = [
+    ...     {"method": "rankmatch", "n_subsets": n, "mean": 0.5 + n / 10, "spread": 0.01}
+    ...     for n in (0.1, 0.4, 1.0)
+    ... ]
+    >>> axes = sample_size_curve(lines, Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['RankMatch']
     """
     axes = new_axes(ax)
     curves: dict[str, list[Mapping[str, Any]]] = {}
@@ -204,7 +233,9 @@ def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     ----------
     lines : iterable of dict
         With ``task``, ``size``, ``model``, ``margin``, ``paper_model`` and
-        ``paper_margin``, as from `permatch.experiments.rank_runtime.summarise`.
+        ``paper_margin``, as from `permatch.experiments.rank_runtime.summarise`.  Where
+        there is a ``model_range`` or ``margin_range``, a line from the fastest to the
+        slowest repeat is drawn.
     ax : matplotlib Axes, optional
         Where to draw; None makes a new figure.
 
@@ -212,6 +243,17 @@ def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     -------
     matplotlib Axes
         What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> line = {
+    ...     "task": "ranking", "size": 3, "model": 2e-6, "margin": 1e-5,
+    ...     "paper_model": 6e-4, "paper_margin": None,
+    ... }
+    >>> axes = runtime_bars([line], Figure().subplots())
+    >>> axes.has_data()
+    True
     """
     axes = new_axes(ax)
     found = list(lines)
@@ -233,6 +275,10 @@ def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
             edgecolor=color,
             hatch=hatch,
         )
+        for place in places:
+            if f"{column}_range" in found[place]:
+                middle = place + (k - 1.5) * width
+                axes.vlines(middle, *found[place][f"{column}_range"], color="0.15")
     axes.set_xticks(range(len(found)), _size_labels(found))
     axes.set(
         ylabel="seconds per observation (log scale)", xlabel="documents of a subset, M"

@@ -1,0 +1,103 @@
+"""The experiments of ``permatch reproduce all``, in the order of its page."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from permatch.cli.reproduce_house import house_part
+from permatch.cli.reproduce_ranking_parts import (
+    ohsumed_part,
+    runtime_part,
+    sample_size_part,
+)
+from permatch.cli.reproduce_silhouettes import silhouettes_part
+from permatch.cli.reproduce_steps import Part
+
+if TYPE_CHECKING:
+    from permatch.experiments.claims import Effect
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An experiment on its way to the page.
+
+    `find` raises if its data is not there, `make` configures it, `judge` takes rows and
+    summary to effects; `minutes` are its usual ones, for the progress.
+    """
+
+    claim: str
+    minutes: float
+    find: Callable[[], object]
+    make: Callable[[], Part]
+    judge: Callable[[Rows, Any], "list[Effect]"]
+
+
+def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Step]:
+    """Return every experiment, in the order of the page."""
+    from permatch.experiments import cmu_house, evidence, house_frames, letor_folds
+    from permatch.experiments import ohsumed as ndcg
+    from permatch.experiments import ohsumed_sample_size as sizes
+    from permatch.experiments import rank_runtime as times
+    from permatch.experiments import silhouette_sample_size as silhouettes
+
+    where = None if data is None else str(data)
+
+    def configure(module: Any, **options: Any) -> Any:
+        config = module.Config.quick() if is_quick else module.Config()
+        return replace(config, **options)
+
+    def letor(name: str, claim: str, minutes: float) -> Step:
+        return Step(
+            claim,
+            minutes,
+            lambda: letor_folds.find_folder(name, where),
+            lambda: ohsumed_part(
+                configure(ndcg, dataset=name, data=where), folder, is_quick, jobs
+            ),
+            lambda rows, summary: (
+                evidence.weak_start_effects(rows)
+                if name == "TD2003"
+                else evidence.ranking_effects(summary.tests)
+            ),
+        )
+
+    def find_ohsumed() -> Path:
+        return letor_folds.find_folder("OHSUMED", where)
+
+    return [
+        letor("OHSUMED", "figure-2-ohsumed", 3.0),
+        Step(
+            "figure-3-left",
+            13.0,
+            lambda: None,
+            lambda: silhouettes_part(configure(silhouettes), folder, is_quick, jobs),
+            lambda rows, summary: evidence.silhouette_effects(rows),
+        ),
+        Step(
+            "figure-3-right",
+            7.0,
+            find_ohsumed,
+            lambda: sample_size_part(configure(sizes, data=where), folder, is_quick, jobs),
+            lambda rows, summary: evidence.sample_size_effects(rows),
+        ),
+        Step(
+            "table-1",
+            1.0,
+            find_ohsumed,
+            lambda: runtime_part(configure(times, data=where), folder, is_quick),
+            lambda rows, summary: evidence.runtime_effects(rows),
+        ),
+        Step(
+            "house",
+            20.0,
+            lambda: house_frames.find_folder(where),
+            lambda: house_part(configure(cmu_house, data=where), folder, is_quick, jobs),
+            lambda rows, summary: evidence.house_effects(summary),
+        ),
+        # Last, because few have these.
+        letor("TD2004", "figure-2-td2004", 6.0),
+        letor("TD2003", "figure-2-td2003", 4.0),
+    ]
