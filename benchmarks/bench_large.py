@@ -9,6 +9,7 @@ import numpy as np
 
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, spreads
+from permatch.inference.escalation.rungs import least_seconds
 
 PLOT = Path("benchmarks/error_against_time.png")
 
@@ -99,15 +100,16 @@ def _certified_estimates(report, rng, repeats):
 def _budgets(report, is_quick):
     """Add by how much `auto` overruns its budget, kernels warm."""
     rng = np.random.default_rng(6)
-    budgets = (0.5, 2.0) if is_quick else (0.5, 2.0, 5.0)
     for graph in _unlike_graphs(rng, 40).values():
         _auto_seconds(graph, 1.0)
-    for size in (200,) if is_quick else (200, 500):
+    for size in (200,) if is_quick else (200, 500, 1000):
+        shortest = least_seconds(size)  # shorter ones are refused
+        budgets = (shortest, 0.5, 2.0) if is_quick else (shortest, 0.5, 2.0, 5.0)
         for what, scores in _unlike_graphs(rng, size).items():
             taken = [_auto_seconds(scores, budget) for budget in budgets]
             report.add(
                 f"auto, m = {size}, {what}",
-                f"budgets of {', '.join(f'{budget:g}' for budget in budgets)} s",
+                f"budgets of {', '.join(f'{budget:.2g}' for budget in budgets)} s",
                 ", ".join(map(milliseconds, taken)),
                 "",
                 max(t / budget for t, budget in zip(taken, budgets, strict=True)),
@@ -123,6 +125,7 @@ def _unlike_graphs(rng, size):
         "equal scores": np.zeros((size, size)),
         "scores 0 and 1": (rng.random((size, size)) < 0.5).astype(float),
         "spread 5": 5.0 * rng.normal(size=(size, size)),
+        "spread 100": 100.0 * rng.normal(size=(size, size)),
         "band of 13": np.where(apart <= 6, rng.normal(size=(size, size)), -np.inf),
     }
 
