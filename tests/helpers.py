@@ -4,6 +4,7 @@ A new exact engine adds one line to `ENGINES`, any other one to `APPROXIMATE`, a
 every law and every accuracy test.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -124,3 +125,7 @@ def log_partition_error(found, exact):
     """Absolute error of a float64 log-partition against a multi-precision one."""
     with mpmath.workdps(50):
         return float(abs(mpmath.mpf(float(found)) - exact))
+
+
+# A measured number in prose: with a decimal point, a percentage, a time or a factor.
+MEASURED = re.compile(r"\d+\.\d+|\d+ ?%|\b\d+ ?(?:[mµn]?s|seconds?|minutes?|times)\b")

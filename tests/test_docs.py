@@ -11,6 +11,7 @@ import pytest
 
 import permatch as pm
 from permatch.inference import ENGINES
+from tests.helpers import MEASURED
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -129,9 +130,6 @@ def test_what_scrolls_can_be_reached_by_keyboard():
 
 
 # ---- numbers
-
-# A measured number: with a decimal point, a percentage, or a time.
-MEASURED = re.compile(r"\d+\.\d+|\d+ ?%|\b\d+ ?(?:[mµn]?s|seconds?|minutes?|times)\b")
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=name_of)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import MEASURED
+
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 #: The command is there even where the package is not installed.
@@ -83,8 +85,6 @@ def test_the_examples_are_what_their_script_writes(tmp_path):
 
 # ---- numbers
 
-# A measured number: with a decimal point, a percentage, a time or a factor.
-MEASURED = re.compile(r"\d+\.\d+|\d+ ?%|\b\d+ ?(?:[mµn]?s|seconds?|minutes?|times)\b")
 SOURCED = re.compile(r"(\d[\d.]*)( ?%)?<!-- =(.+?) -->", re.DOTALL)
 
 

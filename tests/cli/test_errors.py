@@ -182,9 +182,8 @@ WRONG_USAGES = [
     ("rank fit lists.txt -m new -M pairs --form exact", "--form is a matter of whole"),
     (
         "rank fit lists.txt -m new -M 1",
-        "is none of all, grades, pairs and 2, 3, 4 ... 170.",
+        "is none of all, grades, pairs and 2, 3, 4 ...",
     ),
-    ("rank fit lists.txt -m new -M 171", "is none of all, grades, pairs"),
     (f"rank fit lists.txt -m new -M {ENDLESS}", "is none of all, grades, pairs"),
     ("rank fit lists.txt -m new --n-subsets 0", "a finite number above 0 is needed"),
     ("rank fit lists.txt -m new --n-features 0", "'--n-features'"),

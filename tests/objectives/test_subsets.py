@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, chisquare
 
-from permatch.errors import GradeError, InvalidOptionError
+from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives import draw_subsets
 from permatch.objectives.grade_runs import sort_by_grade
 
@@ -193,6 +193,15 @@ def test_rare_grade_in_a_long_list():
 def test_refuses_options_out_of_range(options, message):
     with pytest.raises(InvalidOptionError, match=message):
         draw_subsets(STARTS, GRADES, **{"subset_size": 3, **options})
+
+
+def test_says_how_large_subsets_may_be():
+    starts, grades = np.array([0, 400]), np.arange(400) % 3
+    rows = draw_subsets(starts, grades, 150, n_subsets=0.01).groups[0].rows
+    assert rows.shape[1] == 150
+    assert (np.diff(np.sort(grades[rows])) <= 1).all()
+    with pytest.raises(SizeLimitError, match="at most 150, got 151.*Use 'all'"):
+        draw_subsets(starts, grades, 151)
 
 
 def test_says_when_no_query_is_left():

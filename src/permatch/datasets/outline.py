@@ -1,5 +1,6 @@
 """The outline of the object an image shows, as points in order around it."""
 
+import re
 from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
@@ -93,9 +94,10 @@ def _read_file(path: Path) -> FloatArray:
         pixels = util.img_as_float(io.imread(content))
     except Exception as err:  # every reader fails in its own way
         reason = (str(err) or type(err).__name__).splitlines()[0]
+        reason = re.sub(r"`*<_io.BytesIO[^>]*>`*", "it", reason).rstrip(".")
         raise ImageError(
             f"{path} must be an image in a format that scikit-image reads, such as PNG, "
-            f"JPEG or GIF; reading it failed: {reason}"
+            f"JPEG or GIF; reading it failed: {reason}. Convert it, or give another file."
         ) from err
     while pixels.ndim > 3 or (pixels.ndim == 3 and pixels.shape[2] > 4):
         pixels = pixels[0]  # frames or pages; the first one

@@ -22,13 +22,16 @@ import numpy as np
 
 from permatch._types import BoolArray, FloatArray, IntArray, Seed
 from permatch._validation import check_count, check_rng, enough_memory
-from permatch.errors import GradeError, InvalidOptionError
+from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives.grade_runs import sort_by_grade
 
 MissingGrades = Literal["skip", "fill"]
 _POLICIES = ("skip", "fill")
 #: What documents of equal grade in a subset have as observed weight.
 TIES = ("average", "first")
+
+# Chances of subsets are products of 1 / t!, which underflow soon after.
+_LARGEST = 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +157,11 @@ def draw_subsets(
         is_used = n_kinds > 1
     else:
         size = check_count(subset_size, "subset_size", 2)
+        if size > _LARGEST:
+            raise SizeLimitError(
+                f"subset_size must be at most {_LARGEST}, got {size}: the chances of "
+                "larger subsets are beyond float64. Use 'all', which takes whole lists."
+            )
         sizes = np.full(len(n_kinds), size, dtype=np.intp)
         is_used = (n_kinds > 1) & (n_kinds <= size)
         if missing_grades == "skip":
