@@ -148,7 +148,8 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
     if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
         raise FeatureTypeError(
             "graphs must be a sequence of (m, m, d) arrays or BipartiteGraph objects; got "
-            f"{type(graphs).__name__}."
+            f"{type(graphs).__name__}. A table with one row per edge becomes graphs by "
+            "permatch.datasets.read_edge_table."
         )
     checked = [
         graph if isinstance(graph, BipartiteGraph) else _named(graph, f"graph {k}")

@@ -241,7 +241,10 @@ FAILURES = [
     ("match fit nan.csv -m new", "'overlap' is missing for edge ('a0', 'b0') of graph"),
     ("match fit inf.csv -m new", "'overlap' is inf for edge ('a0', 'b0') of graph 'g0'"),
     ("match fit text.csv -m new", "'overlap' is 'abc' at line 2 of text.csv. Correct it"),
-    ("match fit columns.csv -m new", "Add it, or say which column to use."),
+    (
+        "match fit columns.csv -m new",
+        "Add it, or say which column to use (label=, on the command line --label-column).",
+    ),
     ("match fit header.csv -m new", "there is a header and no row"),
     ("match fit short.csv -m new", "has 2. Complete it; perhaps the file was cut off."),
     ("match fit twice.csv -m new", "Drop one of them."),

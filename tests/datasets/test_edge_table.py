@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from permatch import MatchingDistribution
 from permatch.datasets import (
     EdgeTable,
     edge_table_from_matches,
@@ -414,11 +416,16 @@ ONE = "g,a,p,1,0,0"
             TableError,
             r"\('a', 'p'\) of graph 'g' has a second one at line 3",
         ),
-        (rows(ONE, "g,a,q,0,0,0"), TableError, "graph 'g' of .* has 1 and 2"),
+        (rows(ONE, "g,a,q,1,0,0"), TableError, "left node 'a' of graph 'g'.* has 2"),
+        (
+            rows("g,a,p,0,0,0", "g,a,q,0,0,0"),
+            TableError,
+            "unless the other side is smaller; left node 'a' .* has none.*for nobody",
+        ),
         (
             rows(ONE, "g,b,q,1,0,0", "g,b,p,0,0,0"),
             TableError,
-            r"2 nodes a side and no row for 1 of its edges, such as \('a', 'q'\)",
+            r"2 left and 2 right nodes and no row for 1 of its .*, such as \('a', 'q'\)",
         ),
         (
             rows(ONE, "g,a,q,0,0,0", "g,b,p,0,0,0"),
@@ -692,3 +699,97 @@ def test_id_columns_must_not_clash_with_the_answers():
                             left="l", right="r")  # fmt: skip
     with pytest.raises(TableError, match="Rename the id columns"):
         edge_table_from_matches(table, [[0]], all_edges=True)
+
+
+# ---- sides of different sizes
+
+
+def lopsided(n_left, n_right, pairs, rng):
+    """Return the columns of one graph, and its features."""
+    features = rng.normal(size=(n_left, n_right))
+    edges = [(i, j) for i in range(n_left) for j in range(n_right)]
+    return {
+        "graph": ["g"] * len(edges),
+        "left": [f"a{i}" for i, _ in edges],
+        "right": [f"b{j}" for _, j in edges],
+        "label": [int(edge in pairs) for edge in edges],
+        "x": [features[edge] for edge in edges],
+    }, features
+
+
+@pytest.mark.parametrize(
+    ("shape", "pairs", "expected"),
+    [
+        ((2, 4), [(0, 3), (1, 1)], [3, 1, 0, 2]),
+        ((4, 2), [(3, 0), (1, 1)], [2, 1, 3, 0]),
+        ((1, 3), [(0, 1)], [1, 0, 2]),
+    ],
+)
+def test_the_smaller_side_gets_extra_nodes(shape, pairs, expected, rng):
+    columns, features = lopsided(*shape, pairs, rng)
+    table = read_edge_table(columns)
+    assert table.matchings[0].tolist() == expected
+    assert (len(table.left_ids[0]), len(table.right_ids[0])) == shape
+    graph = table.graphs[0]
+    assert graph.size == max(shape)
+    assert graph.allowed is None
+    expanded = np.zeros((graph.size, graph.size))
+    expanded[: shape[0], : shape[1]] = features
+    np.testing.assert_array_equal(graph.features[:, :, 0], expanded)
+    listed = edge_table_from_matches(table, table.matchings)
+    assert set(zip(listed["left"], listed["right"], strict=True)) == {
+        (f"a{i}", f"b{j}") for i, j in pairs
+    }
+    every = edge_table_from_matches(table, table.matchings, all_edges=True)
+    assert len(every["left"]) == shape[0] * shape[1]
+
+
+def test_probabilities_are_those_of_one_sided_matchings(rng):
+    """Against the definition: each left node has its own right node, two are left over."""
+    columns, features = lopsided(3, 5, [(0, 0), (1, 1), (2, 2)], rng)
+    (graph,) = read_edge_table(columns).graphs
+    weights, total = np.zeros((3, 5)), 0.0
+    for chosen in itertools.permutations(range(5), 3):
+        weight = np.exp(sum(features[i, j] for i, j in enumerate(chosen)))
+        total += weight
+        weights[range(3), chosen] += weight
+    marginals = MatchingDistribution(graph.scores(np.ones(1))).marginals[:3]
+    np.testing.assert_allclose(marginals, weights / total, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (5, 2)])
+def test_extra_nodes_are_no_errors(shape, rng):
+    pairs = [(0, 1), (1, 0)]
+    columns, _ = lopsided(*shape, pairs, rng)
+    table = read_edge_table(columns)
+    truth = table.matchings[0]
+    turned = truth.copy()
+    open_rows = truth >= 2 if shape[0] > shape[1] else np.arange(5) >= 2
+    turned[open_rows] = turned[open_rows][::-1]
+    assert (turned != truth).any()
+    (aligned,) = table.align_extras([turned])
+    np.testing.assert_array_equal(aligned, truth)
+    # A real error stays one: another node of the larger side is left over.
+    wrong = truth.copy()
+    wrong[[1, 2]] = wrong[[2, 1]]
+    (aligned,) = table.align_extras([wrong])
+    assert (aligned != truth).sum() == 2
+    assert sorted(aligned) == list(range(5))
+
+
+def test_missing_rows_of_a_lopsided_graph_are_named(rng):
+    columns, _ = lopsided(2, 3, [(0, 0), (1, 1)], rng)
+    short = {name: values[:4] + values[5:] for name, values in columns.items()}
+    short["label"] = [1, 0, 0, 0, 0]
+    with pytest.raises(TableError, match=r"2 left and 3 right .* \('a1', 'b1'\)"):
+        read_edge_table(short)
+    short["label"] = [1, 0, 0, 0, 1]
+    (graph,) = read_edge_table(short, missing="forbid").graphs
+    assert np.argwhere(~graph.allowed).tolist() == [[1, 1]]
+
+
+def test_a_table_says_how_much_it_holds(rng):
+    columns, _ = lopsided(2, 2, [(0, 0), (1, 1)], rng)
+    assert repr(read_edge_table(columns)) == (
+        "<EdgeTable: 1 graphs with labels, features 'x'>"
+    )

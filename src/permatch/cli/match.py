@@ -65,9 +65,12 @@ match = typer.Typer(
 def main() -> None:
     """Learn the weights of a matching from labelled matches.
 
-    A graph has as many left as right nodes, every edge has features, and one
-    matching of each training graph is known.  permatch learns a weight per
-    feature, and then tells for new graphs how probable every edge is.
+    A graph is one lot of things to be paired: a day's invoices and payments,
+    the points of two pictures.  Every pair, or edge, of a left and a right
+    node has features, and of the training graphs one matching is known.
+    permatch learns a weight per feature, and then tells for new graphs how
+    probable every edge is.  If one side is larger, some of its nodes stay
+    without a partner.
 
     [bold]The table[/bold] has one row per edge:
 
@@ -75,6 +78,8 @@ def main() -> None:
       monday,a1,b1,0,3.1,0
       monday,a1,b2,1,0.4,1
       ...
+
+    Columns of other names: --graph-column, --left-column and so on.
 
     [bold]Examples[/bold]
 
@@ -126,7 +131,7 @@ def fit(
     folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of --cv.")] = 5,
     scoring: Annotated[
         Scoring, typer.Option("--scoring", help="What --cv looks at.")
-    ] = Scoring.HAMMING,
+    ] = Scoring.LOG_LIKELIHOOD,
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
     ] = 0,
@@ -171,7 +176,8 @@ def fit(
     [bold]The table[/bold] has a header and one row per edge: the graph, the left
     and the right node, the label (1 if they are matched, else 0), and numbers.
     All columns of numbers are features unless --features names them.  Every
-    node has exactly one match, and every edge a row (or see --missing).
+    node has one match, some of a larger side none, and every edge a row (or
+    see --missing).
 
     Ctrl-C writes the best model so far.
 

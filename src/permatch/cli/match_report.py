@@ -1,6 +1,7 @@
 """What ``permatch match`` tells about a fit and about an evaluation."""
 
 from collections import Counter
+from math import lgamma
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,6 @@ def describe_fit(
     model: Any, table: "EdgeTable", held_out: "EdgeTable | None", path: str, seconds: float
 ) -> dict[str, Any]:
     """Collect what a fit came to, as plain lists and numbers."""
-    from permatch.metrics import hamming_loss
-
     last = model.history_[-1]
     params = model.get_params()
     summary = {
@@ -42,7 +41,7 @@ def describe_fit(
         "n_iter": int(model.n_iter_),
         "seconds": seconds,
         **{name: float(last[name]) for name in _ENDINGS if name in last},
-        "hamming_loss": hamming_loss(table.matchings or [], model.predict(table.graphs)),
+        "hamming_loss": _loss(model, table),
         "valid_hamming_loss": None,
         "coefficients": [
             {"feature": name, "coef": float(coef), "per_deviation": float(coef * scale)}
@@ -52,8 +51,7 @@ def describe_fit(
         ],
     }
     if held_out is not None:
-        predicted = model.predict(held_out.graphs)
-        summary["valid_hamming_loss"] = hamming_loss(held_out.matchings or [], predicted)
+        summary["valid_hamming_loss"] = _loss(model, held_out)
     if hasattr(model, "cv_results_"):
         results = model.cv_results_
         summary["path"] = [
@@ -118,13 +116,14 @@ def describe_evaluation(
     from permatch.metrics import calibration, hamming_loss
 
     truth = table.matchings or []
-    losses = np.array(
-        [hamming_loss([a], [b]) for a, b in zip(truth, matchings, strict=True)]
-    )
+    aligned = table.align_extras(matchings)
+    losses = np.array([hamming_loss([a], [b]) for a, b in zip(truth, aligned, strict=True)])
     sizes = np.array([graph.size for graph in table.graphs])
     log_likelihood = error = None
     if marginals is not None:
-        log_likelihood = model.log_likelihood(table.graphs, truth)
+        # Whoever stays without a partner may have any of the extra nodes.
+        log_orders = [lgamma(1 + n) for n in _n_extra(table)]
+        log_likelihood = model.log_likelihood(table.graphs, truth) + np.mean(log_orders)
         error = float(calibration(marginals, truth).expected_calibration_error)
     return {
         "n_graphs": len(table.graphs),
@@ -175,6 +174,20 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
             percent(row["exact_share"]),
         )
     console.print(by_size)
+
+
+def _loss(model: Any, table: "EdgeTable") -> float:
+    """Return the Hamming loss of a model on a labelled table."""
+    from permatch.metrics import hamming_loss
+
+    predicted = table.align_extras(model.predict(table.graphs))
+    return hamming_loss(table.matchings or [], predicted)
+
+
+def _n_extra(table: "EdgeTable") -> list[int]:
+    """Return by how many nodes the sides of every graph differ."""
+    pairs = zip(table.left_ids, table.right_ids, strict=True)
+    return [abs(len(left) - len(right)) for left, right in pairs]
 
 
 def _sizes(table: "EdgeTable") -> dict[int, int]:

@@ -3,7 +3,7 @@
 import warnings
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -87,8 +87,8 @@ def show(
 
         view = MatchView(
             name=str(table.graph_ids[place]),
-            left=[str(node) for node in table.left_ids[place]],
-            right=[str(node) for node in table.right_ids[place]],
+            left=_names(table.left_ids[place], table.graphs[place].size),
+            right=_names(table.right_ids[place], table.graphs[place].size),
             features=table.feature_names,
             coef=model.coef_,
             graph=table.graphs[place],
@@ -106,6 +106,12 @@ def show(
             f"wrote {out}: graph {view.name}, {view.graph.size} nodes a side, {kind} "
             "probabilities. Open it in a browser."
         )
+
+
+def _names(ids: list[Any], size: int) -> list[str]:
+    """Return a name for every node of a side; those not in the table are nobody."""
+    extra = [f"(nobody {k})" for k in range(1, size - len(ids) + 1)]
+    return [*map(str, ids), *extra]
 
 
 def find_id(wanted: str | None, names: list[str], source: str) -> int:

@@ -72,6 +72,13 @@ def read_table(
     if table.ignored:
         names = ", ".join(table.ignored)
         typer.echo(f"note: columns of {edges} that hold no numbers: {names}", err=True)
+    pairs = zip(table.left_ids, table.right_ids, strict=True)
+    if n_unequal := sum(len(left) != len(right) for left, right in pairs):
+        typer.echo(
+            f"note: {n_unequal} of {len(table.graphs)} graphs of {edges} have sides of "
+            "different sizes: on the larger one nodes stay without a partner",
+            err=True,
+        )
     if feature_names is None:
         return table
     try:
@@ -108,7 +115,10 @@ def load_for(
     model.n_jobs = jobs
     if engine is not None:
         model.engine = engine
-    return model, read_table(edges, columns, model.feature_names_)
+    names = model.feature_names_
+    if names is not None and columns["features"] is None:
+        columns = columns | {"features": names}  # other columns may be there
+    return model, read_table(edges, columns, names)
 
 
 def edge_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:

@@ -99,8 +99,10 @@ def check_header(header: list[str], roles: Roles, name: str) -> None:
     if missing := [key for key in wanted if key not in header]:
         raise TableError(
             f"{name} must have the columns {quoted(wanted)}; {quoted(missing)} not found "
-            f"among {quoted(header)}. Rename columns, or name others by the options graph, "
-            "left, right and features; reset_index makes columns of a data frame's index."
+            f"among {quoted(header)}. Rename columns, or say which to use: graph=, left=, "
+            "right=, label= and features=, on the command line --graph-column, "
+            "--left-column, --right-column, --label-column and --features. (reset_index "
+            "makes columns of a data frame's index.)"
         )
 
 

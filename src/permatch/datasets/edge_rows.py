@@ -41,12 +41,15 @@ class Edges:
 
     With the edges of all graphs laid out one after another, row by row, `slot` is the place
     of a row's edge, `order` sorts the rows by it, and graph g owns the slots
-    ``starts[g] : starts[g + 1]``, as many as the square of its size.
+    ``starts[g] : starts[g + 1]``, as many as the square of its size, which is that of its
+    larger side.  `n_left` and `n_right` count the nodes that are in the table.
     """
 
     graph: IntArray
     left: _Side
     right: _Side
+    n_left: IntArray
+    n_right: IntArray
     sizes: IntArray
     starts: IntArray
     slot: IntArray
@@ -72,7 +75,8 @@ def check_columns(columns: Columns) -> None:
         raise NaNFeatureError(
             f"features must be finite; {columns.feature_names[feature]!r} is "
             f"{'missing' if np.isnan(value) else value} for edge {columns.edge(row)}, "
-            f"{columns.at(row)}. Fill it in; leave the row out only to forbid the edge."
+            f"{columns.at(row)}. Fill it in, for example with the mean of its column; "
+            "leave the row out only to forbid the edge."
         )
 
 
@@ -80,20 +84,13 @@ def number_edges(columns: Columns) -> Edges:
     """Find the graph, the nodes and the slot of every row."""
     (graph, graph_ids), (left, _), (right, _) = columns.ids
     sides = [_number_nodes(graph, codes, len(graph_ids)) for codes in (left, right)]
-    counts = [np.diff(side.starts) for side in sides]
-    if (counts[0] != counts[1]).any():
-        g = int(np.argmax(counts[0] != counts[1]))
-        raise TableError(
-            "a graph has as many left as right nodes; graph "
-            f"{graph_ids[g]!r} of {columns.name} has {counts[0][g]} and {counts[1][g]}. "
-            "Pad the smaller side with extra nodes, or look for a mistyped id."
-        )
-    sizes = counts[0]
+    n_left, n_right = (np.diff(side.starts) for side in sides)
+    sizes = np.maximum(n_left, n_right)
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     row, col = (side.node - side.starts[graph] for side in sides)
     slot = starts[graph] + row * sizes[graph] + col
     order = np.argsort(slot, kind="stable")
-    return Edges(graph, sides[0], sides[1], sizes, starts, slot, order)
+    return Edges(graph, sides[0], sides[1], n_left, n_right, sizes, starts, slot, order)
 
 
 def _number_nodes(graph: IntArray, codes: IntArray, n_graphs: int) -> _Side:
@@ -119,21 +116,23 @@ def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
             f"every edge has one row; edge {columns.edge(second)} has a second one at "
             f"{columns.at(second)}, its first is at {columns.at(first)}. Drop one of them."
         )
-    n_missing = edges.sizes**2 - np.bincount(edges.graph, minlength=len(edges.sizes))
+    n_wanted = edges.n_left * edges.n_right
+    n_missing = n_wanted - np.bincount(edges.graph, minlength=len(edges.sizes))
     if missing == "error" and n_missing.any():
         g = int(np.argmax(n_missing > 0))
-        present = slots[(slots >= edges.starts[g]) & (slots < edges.starts[g + 1])]
-        gaps = np.flatnonzero(present - edges.starts[g] != np.arange(len(present)))
-        row, col = divmod(int(gaps[0]) if len(gaps) else len(present), int(edges.sizes[g]))
+        size = int(edges.sizes[g])
+        rows, cols = np.ogrid[: edges.n_left[g], : edges.n_right[g]]
+        lacking = np.setdiff1d(edges.starts[g] + rows * size + cols, slots)
+        row, col = divmod(int(lacking[0] - edges.starts[g]), size)
         left, right = (
             columns.ids[k + 1][1][side.codes[side.starts[g] + position]]
             for k, (side, position) in enumerate(((edges.left, row), (edges.right, col)))
         )
         raise TableError(
             f"every edge needs a row; graph {columns.ids[0][1][g]!r} of {columns.name} has "
-            f"{edges.sizes[g]} nodes a side and no row for {n_missing[g]} of its edges, "
-            f"such as ({left!r}, {right!r}). Add them, or forbid such edges with "
-            "missing='forbid'."
+            f"{edges.n_left[g]} left and {edges.n_right[g]} right nodes and no row for "
+            f"{n_missing[g]} of its edges, such as ({left!r}, {right!r}). Add them, or "
+            "forbid such edges with missing='forbid' (--missing forbid)."
         )
 
 
@@ -154,28 +153,47 @@ def labelled_edges(columns: Columns, label: str) -> BoolArray | None:
 
 
 def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[IntArray]:
-    """Return the labelled matching of every graph; each node has exactly one match."""
+    """Return the labelled matching of every graph.
+
+    Each node of the smaller side has exactly one match, each of the larger at most one;
+    those without get nodes that are not in the table, in order.
+    """
     matched = np.flatnonzero(truths)
-    for side, ids, name in ((edges.left, 1, "left"), (edges.right, 2, "right")):
+    sides = (
+        (edges.left, 1, "left", edges.n_left > edges.n_right),
+        (edges.right, 2, "right", edges.n_right > edges.n_left),
+    )
+    for side, ids, name, is_larger in sides:
         nodes = side.node[matched]
         counts = np.bincount(nodes, minlength=len(side.codes))
-        if (counts == 1).all():
+        may_lack = np.repeat(is_larger, np.diff(side.starts))
+        is_wrong = (counts > 1) | ((counts == 0) & ~may_lack)
+        if not is_wrong.any():
             continue
-        node = int(np.argmax(counts != 1))
+        node = int(np.argmax(is_wrong))
         g = int(np.searchsorted(side.starts, node, side="right")) - 1
         rows = matched[nodes == node]
         places = " and ".join(columns.at(row) for row in rows[:2])
         raise TableError(
-            "every node has exactly one edge with label 1; "
-            f"{name} node {columns.ids[ids][1][side.codes[node]]!r} of graph "
+            "every node has exactly one edge with label 1, unless the other side is "
+            f"smaller; {name} node {columns.ids[ids][1][side.codes[node]]!r} of graph "
             f"{columns.ids[0][1][g]!r} in {columns.name} has "
             f"{counts[node] or 'none'}{': ' + places if places else ''}. Correct the "
-            "labels, or pad the graph with extra nodes for those without a partner."
+            "labels; if on both sides nodes may be without a partner, add nodes that stand "
+            "for nobody (the tutorial 'Link two tables' shows how)."
         )
-    cols = edges.right.node[matched] - edges.right.starts[edges.graph[matched]]
-    whole = np.empty(len(matched), dtype=np.intp)
-    whole[edges.left.node[matched]] = cols
-    return np.split(whole, edges.left.starts[1:-1])
+    graph = edges.graph[matched]
+    ends = np.cumsum(edges.sizes)
+    whole = np.full(ends[-1], -1, dtype=np.intp)
+    row = edges.left.node[matched] - edges.left.starts[graph]
+    whole[(ends - edges.sizes)[graph] + row] = (
+        edges.right.node[matched] - edges.right.starts[graph]
+    )
+    matchings = np.split(whole, ends[:-1])
+    for g in np.flatnonzero(edges.n_left != edges.n_right):
+        is_open = matchings[g] < 0
+        matchings[g][is_open] = np.setdiff1d(np.arange(edges.sizes[g]), matchings[g])
+    return matchings
 
 
 def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
@@ -185,6 +203,11 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
     if n_slots > len(edges.slot):
         is_present = np.zeros(n_slots, dtype=bool)
         is_present[edges.slot] = True
+        for g in np.flatnonzero(edges.n_left != edges.n_right):
+            size = edges.sizes[g]
+            block = is_present[edges.starts[g] : edges.starts[g + 1]].reshape(size, size)
+            block[edges.n_left[g] :] = True  # nodes that are not in the table: all zero
+            block[:, edges.n_right[g] :] = True
         features = np.zeros((n_slots, n_features))
         features[edges.slot] = columns.features
     elif (edges.slot[1:] > edges.slot[:-1]).all():  # sorted already: nothing to copy

@@ -8,11 +8,17 @@
 Rows may come in any order.  Graphs, and the nodes on each side of a graph, are numbered in
 order of first appearance, so entry (i, j) of a graph is the edge between ``left_ids[i]``
 and ``right_ids[j]``.
+
+Where one side has fewer nodes, it gets extra ones at its end, all of whose features are
+zero: a partner for those who stay without.  Every matching then has as many edges of the
+table, so extra ones change nothing but that.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from permatch._types import IntArray
 from permatch.datasets.columns import Roles, quoted
@@ -27,13 +33,13 @@ from permatch.datasets.edge_rows import (
 )
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import FeatureCountError, InvalidOptionError, TableError
-from permatch.graphs import BipartiteGraph
+from permatch.graphs import BipartiteGraph, check_labels
 
 MISSING = ("error", "forbid")
 LABELS = ("optional", "required", "ignored")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EdgeTable:
     """Graphs read from a table, and the names of everything in them.
 
@@ -46,7 +52,8 @@ class EdgeTable:
     graph_ids : list
         One id per graph, as it stands in the table (text, if that is a text file).
     left_ids, right_ids : lists of lists
-        The ids of the nodes of every graph.
+        The ids of the nodes of every graph; fewer than its size on the side that got extra
+        nodes.
     feature_names : list of str
         The columns that became features, in order.
     id_columns : tuple of three str
@@ -79,6 +86,47 @@ class EdgeTable:
     feature_names: list[str]
     id_columns: tuple[str, str, str] = ("graph", "left", "right")
     ignored: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        """Say how much there is, not all of it."""
+        labels = "without labels" if self.matchings is None else "with labels"
+        return (
+            f"<EdgeTable: {len(self.graphs)} graphs {labels}, features "
+            f"{quoted(self.feature_names)}>"
+        )
+
+    def align_extras(self, matchings: Sequence[Any]) -> list[IntArray]:
+        """Return matchings in which extra nodes stand where they do in the labels.
+
+        One extra node is as good as another: which of them a node is matched with means
+        nothing, and must not be counted as an error.
+
+        Parameters
+        ----------
+        matchings : sequence of int arrays
+            The predicted matching of every graph.
+
+        Returns
+        -------
+        list of int arrays
+            The same, the extra nodes of every graph exchanged to agree with ``matchings``
+            of this table as far as possible.
+        """
+        checked = check_labels(self.graphs, matchings)
+        if self.matchings is None:
+            return checked
+        aligned = []
+        for g, (true, found) in enumerate(zip(self.matchings, checked, strict=True)):
+            n_left, n_right = len(self.left_ids[g]), len(self.right_ids[g])
+            if n_left < n_right:
+                found = found.copy()
+                found[n_left:] = _reordered(found[n_left:], true[n_left:])
+            elif n_right < n_left:
+                partner, wanted = np.argsort(found), np.argsort(true)
+                partner[n_right:] = _reordered(partner[n_right:], wanted[n_right:])
+                found = np.argsort(partner)
+            aligned.append(found)
+        return aligned
 
     def arrange_features(self, names: Sequence[str]) -> "EdgeTable":
         """Return the same table with its features in the order of `names`.
@@ -118,6 +166,14 @@ class EdgeTable:
         return replace(self, graphs=graphs, feature_names=names)
 
 
+def _reordered(found: IntArray, wanted: IntArray) -> IntArray:
+    """Return the numbers of `found`, those that are in `wanted` at their places there."""
+    is_common = np.isin(wanted, found)
+    placed = np.where(is_common, wanted, -1)
+    placed[~is_common] = found[~np.isin(found, wanted)]
+    return placed
+
+
 def read_edge_table(
     source: Any,
     *,
@@ -139,8 +195,9 @@ def read_edge_table(
     graph, left, right : str
         The columns that say which graph an edge belongs to and which nodes it joins.
     label : str
-        The column that is 1 (or true) for matched edges and 0 (or false) for all others;
-        every node of a graph has exactly one match.
+        The column that is 1 (or true) for matched edges and 0 (or false) for all others.
+        Every node has exactly one match, or, if it is on the larger side of its graph, at
+        most one.
     features : sequence of str, optional
         The columns to use as features.  By default all others that hold numbers; columns
         of text and row numbers are left out, and listed as `ignored` in the result.
@@ -203,7 +260,8 @@ def read_edge_table(
     if truths is None and labels == "required":
         raise TableError(
             f"{columns.name} must say which edges are matched, 1 or 0 in a column "
-            f"{label!r}; there is none. Add it, or say which column to use."
+            f"{label!r}; there is none. Add it, or say which column to use (label=, on the "
+            "command line --label-column)."
         )
     matchings = None if truths is None else read_matchings(columns, edges, truths)
     graphs = build_graphs(columns, edges)

@@ -71,7 +71,9 @@ def edge_table_from_matches(
         is_listed = is_match
         if all_edges:
             is_listed = np.ones_like(is_match) if graph.allowed is None else graph.allowed
-        rows, cols = np.nonzero(is_listed)
+        # Nodes that are not in the table are left out.
+        in_table = is_listed[: len(table.left_ids[g]), : len(table.right_ids[g])]
+        rows, cols = np.nonzero(in_table)
         columns = [
             [table.graph_ids[g]] * len(rows),
             [table.left_ids[g][row] for row in rows],

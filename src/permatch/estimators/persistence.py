@@ -224,7 +224,10 @@ class _Reader:
         self._fail(f"is damaged: {what}", "Copy it again, or save the model again.")
 
     def _document(self) -> dict[str, Any]:
-        foreign = "Give a file written by the save method of a permatch model."
+        foreign = (
+            "Give a file written by the save method of a permatch model, or by the command "
+            "permatch match fit or permatch rank fit."
+        )
         data = self.path.read_bytes()
         if not data:
             self._fail("is empty, no model", "Copy it again, or save the model again.")
