@@ -98,8 +98,13 @@ def sources():
     """Return the files that commands wrote, as names for the expressions in comments."""
     demo = json.loads(text_of("docs/results/demo.json"))["numbers"]
     reports = json.loads(text_of("benchmarks/results.json"))["reports"]
-    figures = {row["what"]: row["figure"] for report in reports for row in report["rows"]}
-    return {"demo": demo, "figure": figures.__getitem__}
+    rows = [row for report in reports for row in report["rows"]]
+
+    def figure(what):
+        (found,) = (row["figure"] for row in rows if row["what"] == what)
+        return found
+
+    return {"demo": demo, "figure": figure}
 
 
 def test_every_number_names_its_source():
@@ -114,6 +119,15 @@ def test_numbers_are_those_of_their_sources():
         value = float(eval(expression, sources()))
         digits = len(shown.partition(".")[2])
         assert f"{value:.{digits}f}" == shown, f"{expression} is {value}, not {shown}"
+
+
+def test_the_picture_is_described_by_its_numbers():
+    (words,) = re.findall(r"!\[([^]]+)\]", text_of("README.md"))
+    demo = sources()["demo"]
+    right = [demo["example_right_before"], demo["example_right_after"]]
+    assert re.findall(r"(\d+) of (\d+) right", " ".join(words.split())) == [
+        (str(number), str(demo["size"])) for number in right
+    ]
 
 
 def test_a_drift_is_seen():

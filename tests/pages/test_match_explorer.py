@@ -165,7 +165,7 @@ def test_numbers_beyond_single_precision_keep_theirs():
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(1000, "light"), (360, "dark")], ids=["wide", "phone"]
+    ("width", "scheme"), [(1300, "light"), (360, "dark")], ids=["wide", "phone"]
 )
 def test_the_page_in_a_browser(page, view, tmp_path, width, scheme):
     law = view.distribution

@@ -143,7 +143,7 @@ def test_long_lists_are_cut(view, monkeypatch):
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(1000, "light"), (360, "dark")], ids=["wide", "phone"]
+    ("width", "scheme"), [(1300, "light"), (360, "dark")], ids=["wide", "phone"]
 )
 def test_the_page_in_a_browser(page, view, tmp_path, width, scheme):
     with open_page(page, tmp_path, width, scheme) as driver:

@@ -102,7 +102,8 @@ def minimize_estimated(
     Returns
     -------
     EstimatedOptimum
-        The end of the last run; counts and history are those of all runs.
+        The end of the last run; counts and history are those of all runs, evaluations with
+        other seeds included.
     """
     engine = objective.engine
     share = _FIRST_SHARE if draws(engine) else 1.0
@@ -202,6 +203,7 @@ class _Run:
         self._spread = np.zeros(1) if spread is None else spread
         self._known: dict[bytes, Evaluation] = {}
         self._projected: dict[bytes, FloatArray] = {}
+        self._n_measured = 0  # evaluations with other seeds
 
     @property
     def is_noisy(self) -> bool:
@@ -229,6 +231,7 @@ class _Run:
             other = with_own_seed(engine, _SEED_STRIDE * k)
             with _quiet():
                 grads.append(self._objective.with_engine(other).evaluate(coef).grad)
+            self._n_measured += 1
         self._spread = np.std(grads, axis=0, ddof=1)
 
     def is_zero(self, coef: FloatArray, projected: FloatArray) -> bool:
@@ -254,6 +257,8 @@ class _Run:
                 self.measure(found.coef)
             except KeyboardInterrupt:
                 known["is_interrupted"] = True
+        known["n_evaluations"] += self._n_measured
+        self._n_measured = 0
         if before is not None:
             known["n_iter"] += before.n_iter
             known["n_evaluations"] += before.n_evaluations
