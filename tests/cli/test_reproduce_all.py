@@ -97,12 +97,14 @@ def test_everything_is_written(finished):
     absent = [name for name in found if found[name]["verdict"] == "not run: no data"]
     assert absent == ["figure-2-td2004", "figure-2-td2003"]
     text = (finished / "stdout.txt").read_text()
+    assert "verdict on the claim" in text  # the house is not the paper's
     assert f"Written: {finished}/paper-quick.{{html, json}}" in text
     for part in found.values():
-        lines = re.findall(rf"^{part['source']} .*$", text, re.M)
+        lines = re.findall(rf"^{re.escape(part['source'])} .*$", text, re.M)
         assert any(part["verdict"] in line for line in lines)
         if part["id"] in absent:
-            assert f"the {part['id'][-6:].upper()} folder of LETOR" in part["reason"]
+            assert f"No {part['id'][-6:].upper()} folder of LETOR" in part["reason"]
+            assert "Fold1 to Fold5" in part["reason"]
             continue
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", part["date"])
         assert part["seconds"] > 0
@@ -227,8 +229,21 @@ def test_without_data_the_silhouettes_still_run(tmp_path):
         is_run = part["id"] == "figure-3-left"
         assert (part["verdict"] != "not run: no data") == is_run
         if not is_run:
-            assert "--data DIR, or set PERMATCH_DATA" in part["reason"]
+            assert "--data DIR, or set PERMATCH_DATA to DIR" in part["reason"]
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["silhouettes-quick.jsonl"]
+
+
+def test_the_page_holds_no_folder_of_this_machine(finished, data, tmp_path, monkeypatch):
+    for folder in (tmp_path / "given", tmp_path / "set"):
+        folder.mkdir()
+    monkeypatch.setenv("PERMATCH_DATA", str(tmp_path / "set"))
+    for out, where in (("a", tmp_path / "given"), ("b", None)):
+        assert reproduce(tmp_path / out, where).exit_code == 0
+    for folder in (finished, tmp_path / "a", tmp_path / "b"):
+        for ending in ("html", "json"):
+            text = (folder / f"paper-quick.{ending}").read_text(encoding="utf-8")
+            for place in (data, tmp_path, finished, Path.home()):
+                assert str(place) not in text
 
 
 def test_damaged_rows_are_told_before_anything_runs(data, tmp_path, monkeypatch):

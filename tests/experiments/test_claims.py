@@ -1,6 +1,7 @@
 """Verdicts on made-up numbers: every claim, both ways, and where nothing can be told."""
 
 import json
+from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
@@ -24,6 +25,7 @@ from permatch.experiments.evidence import (
     weak_start_effects,
 )
 from permatch.experiments.outcomes import CLAIMS, conclude, explain, not_run
+from permatch.experiments.ranking_summary import compare
 
 YES, NO, OPEN = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED
 
@@ -66,13 +68,44 @@ def test_a_single_value_decides_nothing():
     assert from_error("x", 1.0, inf, 6, "7 test pairs").side == 0
 
 
-def test_equal_values_are_certain_unless_they_are_zero():
-    assert effect_of([0.2, 0.2], "x").side == 1
-    assert effect_of([0.0, 0.0], "x").side == 0
+def test_two_equal_values_decide_nothing_three_do():
+    assert effect_of([0.2, 0.2], "x").side == 0
+    assert effect_of([0.3 - 0.1, 0.2], "x").side == 0  # equal but for rounding
+    assert effect_of([-0.2, -0.2], "x").side == 0
+    assert effect_of([0.2, 0.21], "x").side == 1
+    assert effect_of([0.2, 0.2, 0.2], "x").side == 1
+    assert effect_of([-0.2, -0.2, -0.2], "x").side == -1
+    assert effect_of([0.0, 0.0, 0.0], "x").side == 0
 
 
-def test_a_stricter_test_may_leave_it_open():
-    assert Effect("x", 0.2, 0.1, 0.3, "9 queries", is_certain=False).side == 0
+@pytest.mark.parametrize(("p_holm", "side"), [(0.3, 0), (0.05, 0), (0.04, 1), (None, 1)])
+def test_a_test_may_leave_open_what_the_interval_does_not(p_holm, side):
+    effect = Effect("x", 0.2, 0.1, 0.3, "9 queries", p_holm=p_holm)
+    assert effect.side == side
+    said = explain([effect])
+    if p_holm is None:
+        assert "Holm" not in said
+    else:
+        assert f"p\u00a0=\u00a0{p_holm:.3f} after Holm's correction, " in said
+    assert said.endswith("as claimed." if side else "so it is open.")
+
+
+def test_what_is_told_beside_a_claim_has_no_part_in_the_verdict():
+    good, bad = effect_of([0.1, 0.2, 0.15], "a"), effect_of([-0.1, -0.2, -0.15], "NDCG@1")
+    beside = replace(bad, is_judged=False)
+    assert judge([good, bad]) is NO
+    assert judge([good, beside]) is YES
+    assert judge([beside]) is OPEN
+    assert "Beside the claim, not judged: NDCG@1: \u22120.150 (95" in explain([beside])
+    assert "against" not in explain([beside])
+    assert beside.to_json()["is_judged"] is False
+
+
+def test_a_bound_other_than_zero_is_named():
+    effect = replace(effect_of([-0.01, -0.02, -0.015], "x"), null=-0.05)
+    assert effect.side == 1
+    assert "X: \u22120.015, claimed to be above \u22120.050 (95" in explain([effect])
+    assert "claimed to be above" not in explain([effect_of([0.1, 0.2], "x")])
 
 
 def test_ratios_are_held_against_one():
@@ -82,6 +115,7 @@ def test_ratios_are_held_against_one():
     assert slower.side == 1
     assert ratio_of([1.0, 1.0, 1.0], [10.0, 12.0, 11.0], "x").side == -1
     assert ratio_of([1.0, 2.0, 0.5], [1.0, 1.0, 1.0], "x").side == 0
+    assert ratio_of([10.0, 12.0, 11.0], [1.0, 1.0, 1.0], "x", null=20.0).side == -1
     single = ratio_of([10.0], [1.0], "x")
     assert (single.low, single.high, single.side) == (0.0, inf, 0)
 
@@ -115,14 +149,17 @@ def silhouettes(first, last, n_repeats=5):
     ("first", "last", "verdict"),
     [
         (0.0, 0.03, YES),
-        (0.03, 0.0, NO),  # the lead is lost as pairs are added
+        (0.03, 0.03, YES),  # a lead at the end is all that is claimed
         (0.0, -0.03, NO),
-        (0.03, 0.03, OPEN),  # ahead, but no further than at first
+        (0.03, 0.0, OPEN),
         (0.0, 0.0, OPEN),
     ],
 )
 def test_silhouettes(first, last, verdict):
-    assert judge(silhouette_effects(silhouettes(first, last))) is verdict
+    lead, growth = silhouette_effects(silhouettes(first, last))
+    assert judge([lead, growth]) is verdict
+    assert (lead.is_judged, growth.is_judged) == (True, False)
+    assert growth.mean == pytest.approx(last - first, abs=0.005)
 
 
 def test_one_repeat_of_silhouettes_decides_nothing():
@@ -155,76 +192,147 @@ def subsets(first, last, by_repeat=0.0, n_repeats=5):
     ("first", "last", "by_repeat", "verdict"),
     [
         (0.0, 0.05, 0.0, YES),
+        (-0.1, -0.05, 0.0, YES),  # gains more, though from behind
         (0.05, 0.0, 0.0, NO),
         (0.0, 0.0, 0.0, OPEN),
+        (0.05, 0.05, 0.0, OPEN),  # ahead all the time
         # Clear over queries, but repeats contradict each other.
         (0.0, 0.05, 0.2, OPEN),
         (0.0, -0.05, 0.2, OPEN),
     ],
 )
 def test_subsets(first, last, by_repeat, verdict):
-    assert judge(sample_size_effects(subsets(first, last, by_repeat))) is verdict
+    growth, lead = sample_size_effects(subsets(first, last, by_repeat))
+    assert judge([growth, lead]) is verdict
+    assert (growth.is_judged, lead.is_judged) == (True, False)
 
 
 def test_one_repeat_of_subsets_decides_nothing():
     assert judge(sample_size_effects(subsets(0.0, 0.3, n_repeats=1))) is OPEN
 
 
-def paired_test(method, difference, p_holm):
-    """A rival's line: a positive difference is a lead over RankMatch."""
-    return {
-        "method": method,
-        "difference": difference,
-        "low": difference - 0.01,
-        "high": difference + 0.01,
-        "p_holm": p_holm,
-        "n_queries": 106,
-    }
+def rankings(rankmatch=0.5, n_repeats=5, by_repeat=0.0, fewer=0, **rivals):
+    """Rows of RankMatch and rivals with these means at every k, or at 1 and at 10.
+
+    Single queries of RankBoost, but for the first `fewer`, are known; of RankSVM its mean.
+    """
+    rng = np.random.default_rng(0)
+    hardness = 0.1 * rng.permuted(np.linspace(-1, 1, 50))[:, None]  # the same for all
+    rows = []
+    for method, level in ({"rankmatch": rankmatch} | rivals).items():
+        ndcg = np.linspace(*level, 10) if isinstance(level, tuple) else np.full(10, level)
+        for repeat in range(n_repeats if method in ("rankmatch", "dorm") else 1):
+            row = {"method": method, "repeat": repeat, "fold": 1}
+            if method == "ranksvm":
+                row |= {"fold": None, "ndcg": ndcg.tolist(), "ndcg_letor": ndcg.tolist()}
+                rows.append(row)
+                continue
+            shift = by_repeat * (-1) ** repeat * (method == "rankmatch")
+            values = ndcg + hardness + shift + 0.02 * rng.normal(size=(50, 10))
+            queries = list(range(fewer if method == "rankboost" else 0, 50))
+            row |= {"queries": queries, "per_query": values[queries].tolist()}
+            row["ndcg"] = row["ndcg_letor"] = values[queries].mean(axis=0).tolist()
+            rows.append(row)
+    return rows
+
+
+def judge_ranking(rows):
+    return judge(ranking_effects(rows, compare(rows, "rankmatch", n_resamples=2000)))
 
 
 @pytest.mark.parametrize(
-    ("dorm", "rankboost", "verdict"),
+    ("levels", "verdict"),
     [
-        ((-0.05, 0.001), (-0.05, 0.001), YES),
-        ((-0.05, 0.001), (-0.05, 0.2), OPEN),
-        ((+0.05, 0.001), (-0.05, 0.001), NO),
-        ((-0.003, 0.8), (-0.011, 0.9), OPEN),
+        ({"rankboost": 0.4, "ranksvm": 0.4, "dorm": 0.4}, YES),
+        # The paper states no win over DORM.
+        ({"rankboost": 0.4, "ranksvm": 0.4, "dorm": 0.6}, YES),
+        ({"rankboost": 0.6, "ranksvm": 0.4, "dorm": 0.4}, NO),
+        ({"rankboost": 0.5, "ranksvm": 0.4, "dorm": 0.4}, OPEN),
+        # A ranker that cannot be paired counts as well.
+        ({"rankboost": 0.4, "ranksvm": 0.9, "dorm": 0.4}, NO),
+        ({"rankboost": 0.4, "ranksvm": 0.52, "dorm": 0.4}, OPEN),
+        ({"rankboost": 0.4, "ranksvm": 0.48, "dorm": 0.4}, OPEN),
+        # Not in the paper, so not asked.
+        ({"rankboost": 0.4, "ranksvm": 0.4, "dorm": 0.4, "ridge": 0.9}, YES),
     ],
 )
-def test_rankings(dorm, rankboost, verdict):
-    tests = [
-        paired_test("ridge", 0.5, 0.001),  # not in the paper, so not asked
-        paired_test("dorm", *dorm),
-        paired_test("rankboost", *rankboost),
-    ]
-    assert judge(ranking_effects(tests)) is verdict
+def test_rankings(levels, verdict):
+    assert judge_ranking(rankings(**levels)) is verdict
 
 
-def test_a_rival_without_queries_leaves_its_part_open():
-    effects = ranking_effects([paired_test("dorm", -0.05, 0.001)])
+def test_what_is_judged_of_a_ranking():
+    rows = rankings(rankboost=0.4, ranksvm=0.3, dorm=0.6)
+    effects = ranking_effects(rows, compare(rows, "rankmatch", n_resamples=2000))
+    assert [effect.is_judged for effect in effects] == [True, True, False]
+    np.testing.assert_allclose([e.mean for e in effects], [0.1, 0.2, -0.1], atol=0.005)
+    assert effects[0].p_holm < 0.05
+    assert effects[1].p_holm is None
+    assert effects[1].over == "50 queries, not paired"
+
+
+def test_a_ranking_needs_repeats_that_agree():
+    levels = {"rankboost": 0.4, "ranksvm": 0.4, "dorm": 0.4}
+    assert judge_ranking(rankings(**levels, n_repeats=1)) is OPEN
+    assert judge_ranking(rankings(**levels, by_repeat=0.2)) is OPEN
+    worse = dict.fromkeys(levels, 0.6)
+    assert judge_ranking(rankings(**worse)) is NO
+    assert judge_ranking(rankings(**worse, by_repeat=0.2)) is OPEN
+
+
+def test_a_p_value_above_one_in_twenty_leaves_a_ranking_open():
+    rows = rankings(rankboost=0.4, ranksvm=0.4, dorm=0.4)
+    tests = compare(rows, "rankmatch", n_resamples=2000)
+    open_ = [test | {"p_holm": 0.2} for test in tests]
+    assert judge(ranking_effects(rows, open_)) is OPEN
+
+
+def test_a_ranker_that_is_not_there_leaves_its_part_open():
+    rows = rankings(rankboost=0.4, dorm=0.4)
+    tests = compare(rows, "rankmatch", n_resamples=2000)
+    effects = ranking_effects(rows, tests)
     assert judge(effects) is OPEN
-    assert "RankBoost: not known, no single queries published." in explain(effects)
+    assert "RankSVM: not known, no results." in explain(effects)
     assert effects[1].to_json()["mean"] is None
-    assert judge(ranking_effects([paired_test("dorm", 0.05, 0.001)])) is NO
+    assert judge_ranking(rankings(rankboost=0.6, dorm=0.4)) is NO
 
 
-@pytest.mark.parametrize(("lead", "verdict"), [(0.2, YES), (-0.2, NO), (0.0, OPEN)])
-def test_a_weak_start(lead, verdict):
-    rng = np.random.default_rng(0)
-    rows = [
-        {
-            "method": method,
-            "fold": 1,
-            "queries": list(range(50)),
-            "per_query": (0.5 + plus + 0.1 * rng.normal(size=(50, 10))).tolist(),
-        }
-        for method, plus in (("rankmatch", 0.0), ("rankboost", lead))
-    ]
-    assert judge(weak_start_effects(rows)) is verdict
-    assert judge(weak_start_effects(rows[:1])) is OPEN
+def test_means_with_another_discount_have_no_interval():
+    rows = rankings(rankboost=0.4, ranksvm=0.3, dorm=0.4)
+    rows = [row | {"ndcg": None} if row["method"] == "ranksvm" else row for row in rows]
+    tests = compare(rows, "rankmatch", n_resamples=2000)
+    effects = ranking_effects(rows, tests)
+    assert effects[1].mean == pytest.approx(0.2, abs=0.005)
+    assert effects[1].side == 0
+    assert "without an interval from means only" in explain(effects)
 
 
-def times(ratio, task="images", n_repeats=3):
+@pytest.mark.parametrize(
+    ("first", "last", "verdict"),
+    [
+        (0.7, 0.5, YES),  # of RankBoost, at 1 and at 10; RankMatch has 0.5
+        (0.7, 0.3, YES),
+        (0.7, 0.53, YES),  # a little behind is fairly well
+        (0.9, 0.9, NO),  # behind everywhere
+        (0.3, 0.3, NO),  # ahead at first
+        (0.5, 0.5, OPEN),
+        (0.7, 0.55, OPEN),
+    ],
+)
+def test_a_weak_start(first, last, verdict):
+    assert judge(weak_start_effects(rankings(rankboost=(first, last)))) is verdict
+
+
+def test_a_weak_start_is_of_queries_that_both_have():
+    first, last = weak_start_effects(rankings(rankboost=(0.7, 0.5), fewer=3))
+    assert judge([first, last]) is YES
+    few = weak_start_effects(rankings(rankboost=(0.7, 0.5), fewer=48, by_repeat=0.001))
+    assert few[0].over in ("2 queries", "5 repeats")
+    assert judge(weak_start_effects(rankings())) is OPEN
+    assert judge(weak_start_effects(rankings(rankboost=(0.7, 0.5), n_repeats=1))) is OPEN
+
+
+def times(large, small=1.0, task="images", n_repeats=3):
+    """Rows in which the model takes so many times as long as max-margin."""
     names = {"images": ("map", "max_margin"), "ranking": ("rankmatch", "dorm")}
     return [
         {
@@ -236,8 +344,9 @@ def times(ratio, task="images", n_repeats=3):
         }
         for repeat in range(n_repeats)
         for kind, size, slow in (
-            (task, 20, ratio),
+            (task, 20, large),
             ("ranking", 3, 1.0),
+            ("ranking", 5, small),
             ("ranking", "all", 9),
         )
         for k, (method, seconds) in enumerate(
@@ -246,38 +355,70 @@ def times(ratio, task="images", n_repeats=3):
     ]
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(39, YES), (0.1, NO), (1.0, OPEN)])
+@pytest.mark.parametrize(
+    ("large", "small", "verdict"),
+    [
+        (39, 1.0, YES),
+        (39, 0.1, YES),  # faster than max-margin is competitive
+        (1.05, 1.0, NO),  # longer, but not much
+        (0.1, 1.0, NO),
+        (2.0, 1.0, OPEN),
+        (39, 9.0, NO),  # much longer where it should not be
+        (39, 2.0, OPEN),
+    ],
+)
 @pytest.mark.parametrize("task", ["images", "ranking"])
-def test_run_times(ratio, verdict, task):
-    (effect,) = runtime_effects(times(ratio, task))
-    assert judge([effect]) is verdict
-    assert effect.mean == pytest.approx(ratio, rel=0.2)
-    assert "of 20" in effect.what
+def test_run_times(large, small, verdict, task):
+    effects = runtime_effects(times(large, small, task))
+    assert judge(effects) is verdict
+    assert [effect.null for effect in effects] == [2.0, 0.5, 0.5]
+    assert effects[0].mean == pytest.approx(large, rel=0.2)
+    assert effects[2].mean == pytest.approx(1 / small, rel=0.2)
+    for effect, size in zip(effects, (20, 3, 5), strict=True):
+        assert f"of {size}" in effect.what
 
 
 def test_one_repeat_of_times_decides_nothing():
     assert judge(runtime_effects(times(39, n_repeats=1))) is OPEN
 
 
+def house(learnt, spread=0.02, n_test=7):
+    """Rows in which one learner loses `learnt` at the widest gap, the others 0.1.
+
+    Pairs of frames differ far more than methods do, as on the real house.
+    """
+    rng = np.random.default_rng(0)
+    rows = []
+    for gap in (90, 10):
+        hardness = 0.3 * rng.normal(size=n_test)
+        for method in ("unweighted", "map", "map_drawn", "max_margin"):
+            level = {"unweighted": 0.5, "map": learnt}.get(method, 0.1)
+            losses = hardness + level * (gap == 90) + spread * rng.normal(size=n_test)
+            rows.append({"gap": gap, "method": method, "losses": losses.tolist()})
+    return rows
+
+
 @pytest.mark.parametrize(
-    ("learnt", "verdict"), [(0.1, YES), (0.9, NO), (0.45, OPEN)], ids=["yes", "no", "open"]
+    ("learnt", "verdict"), [(0.4, YES), (0.6, NO), (0.5, OPEN)], ids=["yes", "no", "open"]
 )
 def test_the_house(learnt, verdict):
-    methods = ("unweighted", "map", "map_drawn", "max_margin")
-    near = {"gap": 10, "n_test": 30} | dict.fromkeys(methods, 0.0)
-    far = {"gap": 90, "n_test": 7, "unweighted": 0.5, "map": learnt}
-    far |= {"map_drawn": 0.1, "max_margin": 0.1}
-    lines = [line | {f"{m}_error": 0.03 for m in methods} for line in (far, near)]
-    assert judge(house_effects(lines)) is verdict
-    unknown = [line | {"map_error": None} for line in lines]
-    assert house_effects(unknown)[0].side == 0
+    rows = house(learnt)
+    effects = house_effects(rows)
+    assert judge(effects) is verdict
+    assert effects[0].over == "7 test pairs"
+    assert "a gap of 90 (MAP, Bethe)" in effects[0].what
+    assert judge(house_effects(rows, 10)) is OPEN
+
+
+def test_one_pair_of_frames_decides_nothing():
+    assert judge(house_effects(house(0.1, n_test=1))) is OPEN
 
 
 # ---- what is written down ----------------------------------------------------------------
 
 
 def test_an_outcome_is_plain_json():
-    rows = silhouettes(0.03, 0.0)
+    rows = silhouettes(0.0, -0.03)
     rows[0] |= {"path": [{"seconds": 1.5}, {"seconds": 2.0}], "seconds": 9.0}
     rows[1] |= {"path": [[0.1, 0.2]], "seconds": 0.5}
     outcome = conclude(
@@ -294,7 +435,8 @@ def test_an_outcome_is_plain_json():
     assert content["date"] == "2009-06-30"
     assert content["claim"] == CLAIMS["figure-3-left"].text
     assert "against the claim" in content["reason"]
-    assert [effect["side"] for effect in content["effects"]] == [0, -1]
+    assert [effect["side"] for effect in content["effects"]] == [-1, -1]
+    assert [effect["is_judged"] for effect in content["effects"]] == [True, False]
     assert not outcome.to_json().keys() & {"rows", "text"}
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 from typer.testing import CliRunner
 
 from permatch.cli.reproduce import app
@@ -113,7 +114,8 @@ def test_rows_are_complete(finished, tiny, root):
     for row in rows:
         assert row["config"] == tiny.fingerprint(load_house(root))
         assert 0.0 <= row["hamming_loss"] <= 1.0
-        assert row["n_test"] == n_test[row["gap"]]
+        assert row["n_test"] == len(row["losses"]) == n_test[row["gap"]]
+        assert row["hamming_loss"] == pytest.approx(np.mean(row["losses"]))
         if row["method"] == "unweighted":
             continue
         alphas = tiny.margin_alphas if row["method"] == "max_margin" else tiny.map_alphas
@@ -123,6 +125,17 @@ def test_rows_are_complete(finished, tiny, root):
         assert row["is_edge"] == (row["alpha"] in (alphas[0], alphas[-1]))
         assert ("check" in row) == (row["method"] == "map")
         assert (row["gradient_error"] is None) == (row["method"] != "map_drawn")
+
+
+def test_losses_of_single_pairs_are_in_the_order_of_the_frames(finished, root):
+    house = load_house(root)
+    (row,) = (
+        row for row in finished[0] if (row["gap"], row["method"]) == (6, "unweighted")
+    )
+    for (i, j), loss in zip(house.frames(6, "test"), row["losses"], strict=True):
+        apart = house.contexts[i][:, None] - house.contexts[j][None]
+        matching = linear_sum_assignment((apart**2).sum(axis=2))[1]
+        assert loss == np.mean(matching != np.arange(house.size))
 
 
 def test_learning_helps(finished):

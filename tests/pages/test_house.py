@@ -59,6 +59,36 @@ def test_the_page_says_what_must_be_said(page, rows):
     assert "All chosen fits converged." in text
 
 
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        ({2: 0.3, 6: 0.3}, "paired by test pair, at gaps of 2, 6."),
+        ({2: 0.0, 6: 0.3}, "paired by test pair, at gaps of 6."),
+        ({2: 0.3, 6: -0.3}, "paired by test pair, at gaps of 2."),
+        ({2: 0.0, 6: 0.0}, "No gap shows all learners clearly ahead"),
+    ],
+    ids=["both", "one", "worse", "none"],
+)
+def test_clearly_ahead_is_what_the_rule_says(config, rows, saved, said):
+    hardness = {2: [0.1 * k for k in range(7)], 6: [0.1 * k for k in range(6)]}
+
+    def changed(row):
+        less = 0.0 if row["method"] == "unweighted" else saved[row["gap"]]
+        return row | {"losses": [loss - less for loss in hardness[row["gap"]]]}
+
+    page = house_page(config, load_house(config.data), [changed(row) for row in rows])
+    assert said in words(page.render())
+
+
+def test_a_single_test_pair_shows_nothing(config, rows):
+    single = [
+        row | {"losses": [float(row["method"] == "unweighted")], "standard_error": None}
+        for row in rows
+    ]
+    text = words(house_page(config, load_house(config.data), single).render())
+    assert "No gap shows all learners clearly ahead" in text
+
+
 def test_without_a_check_nothing_is_claimed(config, rows):
     bare = [{k: v for k, v in row.items() if k != "check"} for row in rows]
     text = words(house_page(config, load_house(config.data), bare).render())

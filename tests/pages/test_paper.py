@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 from permatch.cli.reproduce import app
 from permatch.experiments.outcomes import CLAIMS
 from permatch.pages.html import Markup, markup, measured, table
+from permatch.pages.paper_ranking import show_time
 from tests.cli.paper_run import make_tiny, write_data
 from tests.pages.accessibility import check_by_hand, sticks_out, violations
 from tests.pages.browser import needs_browser, open_page
@@ -77,7 +78,9 @@ def test_a_section_says_all_there_is_to_say(html, numbers):
         text = words(section)
         assert part["claim"] in text
         assert part["reason"] in unescape(section)
-        assert f"permatch reproduce {part['command']}" in text
+        data = "" if part["command"] == "silhouettes" else " --data DATA"
+        command = f"permatch reproduce {part['command']}{data} --out DIR --quick"
+        assert command in text
         is_run = part["verdict"] != "not run: no data"
         assert section.count("<svg") == is_run
         assert ("What differs from the paper" in text) == is_run
@@ -101,9 +104,40 @@ def test_the_numbers_under_a_figure_are_those_of_the_file(html, numbers):
             f"{test['difference']:+.4f} {test['p_holm']:.3f}" in texts["figure-2-ohsumed"]
         )
     for line in found["table-1"]["summary"]:
-        assert f"{line['model']:.2e} s {line['margin']:.2e} s" in texts["table-1"]
+        both = f"{show_time(line['model'])} {show_time(line['margin'])}"
+        assert both.replace("\u00a0", " ") in texts["table-1"]
     for line in found["house"]["summary"]:
         assert f"{line['map']:.3f} ± {line['map_error']:.3f}" in texts["house"]
+
+
+def test_the_whole_again_uses_the_folder_of_the_page(html):
+    assert "permatch reproduce all --data DATA --out DIR --quick" in words(html)
+
+
+def test_the_house_says_what_its_intervals_are_worth(html):
+    text = words(sections(html)["house"])
+    assert "CMU House, beyond the paper" in text
+    assert "The paper has no such experiment" in text
+    assert text.count("look alike") == 2  # beside the numbers, and in the rule
+    assert "too narrow" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (36.03, "36.0 s"),
+        (1.0, "1.00 s"),
+        (0.99996, "1.00 s"),
+        (0.9334556, "933 ms"),
+        (0.0150, "15.0 ms"),
+        (1.43e-5, "14.3 µs"),
+        (9.996e-4, "1.00 ms"),
+        (1.2e-8, "0.0120 µs"),
+        (1234.5, "1,234 s"),
+    ],
+)
+def test_times_need_no_power_of_ten(seconds, text):
+    assert show_time(seconds) == text.replace(" ", "\u00a0")
 
 
 def test_times_are_marked(html, numbers):
@@ -148,6 +182,12 @@ def test_the_page_in_a_browser(page, numbers, tmp_path, width, scheme):
             badge = driver.find_element("id", f"verdict-{part['id']}")
             assert badge.text == part["verdict"]
         assert sticks_out(driver) <= 0
+        for cell in driver.find_elements("css selector", "#table-1 td"):
+            lines = "const r = document.createRange(); r.selectNodeContents(arguments[0]);"
+            tops = driver.execute_script(
+                lines + "return [...r.getClientRects()].map((b) => b.top)", cell
+            )
+            assert len(set(tops)) <= 1  # no number is broken
         style = "getComputedStyle(document.body)"
         paper = driver.execute_script(f"return {style}.backgroundColor")
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")

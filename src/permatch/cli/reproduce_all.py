@@ -85,8 +85,10 @@ def _look(steps: Sequence[Step]) -> "dict[str, Part | Outcome]":
     for step in steps:
         try:
             step.find()
-        except (LetorFileError, InvalidOptionError) as err:
-            found[step.claim] = not_run(CLAIMS[step.claim], str(err))
+        except (LetorFileError, InvalidOptionError):
+            # Not the error's own words, which name folders of this machine: the page is
+            # for others too.
+            found[step.claim] = not_run(CLAIMS[step.claim], step.missing)
         else:
             found[step.claim] = step.make()
     return found
@@ -161,7 +163,7 @@ def _report(console: Console, outcomes: "Sequence[Outcome]") -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("experiment", no_wrap=True)
     table.add_column("what it is about")
-    table.add_column("verdict on the paper's claim")
+    table.add_column("verdict on the claim")
     for outcome in outcomes:
         claim = outcome.claim
         table.add_row(claim.source, claim.title, outcome.verdict.value)

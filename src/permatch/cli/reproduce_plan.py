@@ -24,8 +24,9 @@ Rows = list[dict[str, Any]]
 class Step:
     """An experiment on its way to the page.
 
-    `find` raises if its data is not there, `make` configures it, `judge` takes rows and
-    summary to effects; `minutes` are its usual ones, for the progress.
+    `find` raises if its data is not there, and `missing` says what to do then; `make`
+    configures it, `judge` takes rows and summary to effects; `minutes` are its usual ones,
+    for the progress.
     """
 
     claim: str
@@ -33,6 +34,18 @@ class Step:
     find: Callable[[], object]
     make: Callable[[], Part]
     judge: Callable[[Rows, Any], "list[Effect]"]
+    missing: str = ""
+
+
+def _missing(name: str, folder: str, content: str) -> str:
+    return (
+        f"No {name} was found under --data or PERMATCH_DATA. Put {content} into "
+        f"DIR/{folder}, and give --data DIR, or set PERMATCH_DATA to DIR."
+    )
+
+
+def _missing_letor(name: str) -> str:
+    return _missing(f"{name} folder of LETOR", f"letor/{name}", "its Fold1 to Fold5")
 
 
 def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Step]:
@@ -60,8 +73,9 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
             lambda rows, summary: (
                 evidence.weak_start_effects(rows)
                 if name == "TD2003"
-                else evidence.ranking_effects(summary.tests)
+                else evidence.ranking_effects(rows, summary.tests)
             ),
+            _missing_letor(name),
         )
 
     def find_ohsumed() -> Path:
@@ -82,6 +96,7 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
             find_ohsumed,
             lambda: sample_size_part(configure(sizes, data=where), folder, is_quick, jobs),
             lambda rows, summary: evidence.sample_size_effects(rows),
+            _missing_letor("OHSUMED"),
         ),
         Step(
             "table-1",
@@ -89,13 +104,15 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
             find_ohsumed,
             lambda: runtime_part(configure(times, data=where), folder, is_quick),
             lambda rows, summary: evidence.runtime_effects(rows),
+            _missing_letor("OHSUMED"),
         ),
         Step(
             "house",
             20.0,
             lambda: house_frames.find_folder(where),
             lambda: house_part(configure(cmu_house, data=where), folder, is_quick, jobs),
-            lambda rows, summary: evidence.house_effects(summary),
+            lambda rows, summary: evidence.house_effects(rows),
+            _missing("CMU House", "cmu_house", "its shape_contexts.npy and points.npy"),
         ),
         # Last, because few have these.
         letor("TD2004", "figure-2-td2004", 6.0),

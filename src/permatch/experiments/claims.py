@@ -1,6 +1,6 @@
 """What is claimed of an experiment, and what its numbers say about that.
 
-An effect is a number that the claim wants on one side of zero, with its 95 % interval.
+An effect is a number that the claim wants above a bound, with its 95 % interval.
 Whatever the claim, the verdict follows from its effects by one rule, `judge`:
 
     reproduced                    all effects are surely on the claimed side
@@ -20,14 +20,23 @@ from permatch.experiments.rows import Row
 #: Share of the intervals that hold the truth.
 LEVEL = 0.95
 
+# An effect with a p-value is open unless it is below this.
+_SIGNIFICANT = 0.05
+
+# Spread below this share of the values is rounding.
+_ROUNDING = 1e-9
+
 #: How `judge` decides, in words.
 RULE = (
-    "Every claim is put as one or more numbers that it wants to be above zero, or above "
-    "one if they are ratios. Reproduced: all of them are, with their whole 95 % intervals. "
-    "Not reproduced: at least one is on the other side with its whole interval. Cannot be "
-    "told from this data: anything else. Intervals are Student's unless a section says "
-    "otherwise; a single repeat has none, so it decides nothing. The program applies these "
-    "rules; nobody chooses a verdict."
+    "Every claim is put as one or more numbers that it wants above a bound, which is zero "
+    "unless another one is named. Reproduced: all of them are above it, with their whole "
+    "95 % intervals. Not reproduced: at least one is below it with its whole interval. "
+    "Cannot be told from this data: anything else. Intervals are Student's unless a "
+    "section says otherwise. They are taken over repeats, test queries or test pairs, as "
+    "each section says; where over two of these, the wider one counts. A single value has "
+    "no interval and decides nothing, and nor do two that are equal. What is told beside "
+    "a claim has no part in its verdict. The program applies these rules; nobody chooses a "
+    "verdict."
 )
 
 
@@ -42,7 +51,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Effect:
-    """A number that a claim wants on one side of another.
+    """A number that a claim wants above another.
 
     Parameters
     ----------
@@ -55,8 +64,13 @@ class Effect:
         What the interval is taken over, such as ``"5 repeats"``.
     null : float
         The number that it is to be above.
-    is_certain : bool
-        False where a stricter test than the interval leaves it open.
+    is_ratio : bool
+        Whether it is a ratio, not a difference.
+    p_holm : float, optional
+        Where there was a test besides, its p-value after Holm's correction; 0.05 or more
+        leave the effect open, whatever the interval.
+    is_judged : bool
+        False for what is told beside the claim and has no part in the verdict.
     """
 
     what: str
@@ -65,12 +79,14 @@ class Effect:
     high: float
     over: str
     null: float = 0.0
-    is_certain: bool = True
+    is_ratio: bool = False
+    p_holm: float | None = None
+    is_judged: bool = True
 
     @property
     def side(self) -> int:
         """1 if surely on the claimed side, -1 if surely on the other, else 0."""
-        if not self.is_certain:
+        if self.p_holm is not None and self.p_holm >= _SIGNIFICANT:
             return 0
         return int(self.low > self.null) - int(self.high < self.null)
 
@@ -83,6 +99,9 @@ class Effect:
             "high": self.high if isfinite(self.high) else None,
             "over": self.over,
             "null": self.null,
+            "is_ratio": self.is_ratio,
+            "p_holm": self.p_holm,
+            "is_judged": self.is_judged,
             "side": self.side,
         }
 
@@ -93,7 +112,7 @@ def judge(effects: Sequence[Effect]) -> Verdict:
     Parameters
     ----------
     effects : sequence of Effect
-        All that the claim says.
+        All that the claim says, and what is told beside it.
 
     Returns
     -------
@@ -107,7 +126,7 @@ def judge(effects: Sequence[Effect]) -> Verdict:
     >>> judge([effect_of([0.1], "gain")]).value
     'cannot be told from this data'
     """
-    sides = [effect.side for effect in effects]
+    sides = [effect.side for effect in effects if effect.is_judged]
     if -1 in sides:
         return Verdict.NOT_REPRODUCED
     if sides and all(side == 1 for side in sides):
@@ -130,13 +149,16 @@ def effect_of(values: Sequence[float], what: str, noun: str = "repeat") -> Effec
     Returns
     -------
     Effect
-        With an infinite interval if there is a single value.
+        With an infinite interval if there is a single value, or two that are equal: their
+        spread would be no estimate of anything.
     """
     n = len(values)
     over = f"{n} {noun}" if n == 1 else f"{n} {_plural(noun)}"
     mean = float(np.mean(values))
-    error = float(np.std(values, ddof=1)) / sqrt(n) if n > 1 else inf
-    return from_error(what, mean, error, n - 1, over)
+    spread = float(np.std(values, ddof=1)) if n > 1 else inf
+    if n == 2 and spread <= _ROUNDING * float(np.max(np.abs(values))):
+        spread = inf
+    return from_error(what, mean, spread / sqrt(n), n - 1, over)
 
 
 def from_error(what: str, mean: float, error: float, df: int, over: str) -> Effect:
@@ -182,8 +204,10 @@ def widest(effects: Sequence[Effect]) -> Effect:
     return max(effects, key=lambda effect: effect.high - effect.low)
 
 
-def ratio_of(above: Sequence[float], below: Sequence[float], what: str) -> Effect:
-    """Return the geometric mean of paired ratios, which the claim wants above 1.
+def ratio_of(
+    above: Sequence[float], below: Sequence[float], what: str, null: float = 1.0
+) -> Effect:
+    """Return the geometric mean of paired ratios.
 
     Parameters
     ----------
@@ -191,6 +215,8 @@ def ratio_of(above: Sequence[float], below: Sequence[float], what: str) -> Effec
         Numerators and denominators, all above 0.
     what : str
         What the ratio is.
+    null : float
+        What the claim wants it above.
 
     Returns
     -------
@@ -200,7 +226,8 @@ def ratio_of(above: Sequence[float], below: Sequence[float], what: str) -> Effec
     logs = [log(a / b) for a, b in zip(above, below, strict=True)]
     found = effect_of(logs, what)
     high = exp(found.high) if isfinite(found.high) else inf
-    return Effect(what, exp(found.mean), exp(found.low), high, found.over, null=1.0)
+    low, mean = exp(found.low), exp(found.mean)
+    return Effect(what, mean, low, high, found.over, null=null, is_ratio=True)
 
 
 def _plural(noun: str) -> str:

@@ -48,7 +48,7 @@ MAP_ALPHAS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 MARGIN_ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3)
 
 #: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 2
+_SCHEMA = 3
 
 # Work of a method as a multiple of that of MAP.
 _COSTS = {"unweighted": 0.01}
@@ -170,11 +170,12 @@ def run(
     ------
     dict
         ``config``, ``gap``, ``method``, ``hamming_loss``, its ``standard_error`` over test
-        pairs, ``n_test``; for learners ``n_train``, ``alpha``, ``is_edge`` (whether it is
-        the first or last one tried), ``validation_loss``, ``coef``, ``path`` (alphas and
-        their validation losses), ``n_evaluations`` of the whole path, ``is_converged`` and
-        ``seconds``; for MAP ``gradient_error``, None with Bethe gradients, and with these
-        ``check``, how far their marginals are off.
+        pairs, ``n_test``, ``losses`` of the single pairs; for learners ``n_train``,
+        ``alpha``, ``is_edge`` (whether it is the first or last one tried),
+        ``validation_loss``, ``coef``, ``path`` (alphas and their validation losses),
+        ``n_evaluations`` of the whole path, ``is_converged`` and ``seconds``; for MAP
+        ``gradient_error``, None with Bethe gradients, and with these ``check``, how far
+        their marginals are off.
 
     Notes
     -----

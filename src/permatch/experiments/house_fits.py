@@ -116,14 +116,19 @@ def learn_margin(
 
 
 def measure(test: Pairs, coef: FloatArray) -> Row:
-    """Return the Hamming loss on test pairs and its standard error over them."""
+    """Return the Hamming losses of test pairs, their mean and its standard error."""
     wrong = [
         float(np.mean(best_matching(graph.scores(coef)) != matching))
         for graph, matching in zip(*test, strict=True)
     ]
     error = float(np.std(wrong, ddof=1) / np.sqrt(len(wrong))) if len(wrong) > 1 else None
     loss = float(np.mean(wrong))
-    return {"hamming_loss": loss, "standard_error": error, "n_test": len(wrong)}
+    return {
+        "hamming_loss": loss,
+        "standard_error": error,
+        "n_test": len(wrong),
+        "losses": wrong,
+    }
 
 
 def check_marginals(

@@ -7,6 +7,7 @@ import numpy as np
 
 from permatch.decoding import best_matching
 from permatch.experiments.cmu_house import Config, summarise
+from permatch.experiments.evidence import house_effects
 from permatch.experiments.house_frames import House
 from permatch.experiments.rows import Row
 from permatch.pages.html import Page, drawing, figure_svg, table
@@ -48,7 +49,7 @@ def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
         "Features are divided by their spread over the training pairs."
     )
     page.add_heading("Losses by gap")
-    _add_losses(page, lines)
+    _add_losses(page, lines, rows)
     page.add_heading("One pair, before and after")
     _add_example(page, house, rows)
     page.add_heading("How exact the likelihood is")
@@ -60,7 +61,7 @@ def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
     return page
 
 
-def _add_losses(page: Page, lines: list[Row]) -> None:
+def _add_losses(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
     words = "; ".join(
         f"at a gap of {line['gap']} "
         + ", ".join(f"{_LABELS[m]} {line[m]:.3f}" for m in _LABELS)
@@ -94,31 +95,24 @@ def _add_losses(page: Page, lines: list[Row]) -> None:
     page.add_text(
         f"There are few pairs, at the widest gap only {fewest} to test, and neighbouring "
         "pairs look alike: differences of one or two standard errors between the learners "
-        f"mean nothing. {_learners_against_unweighted(lines)}"
+        f"mean nothing. {_learners_against_unweighted(rows)}"
     )
 
 
-def _learners_against_unweighted(lines: list[Row]) -> str:
+def _learners_against_unweighted(rows: Sequence[Row]) -> str:
     """Say at which gaps every learner is clearly better than unweighted features."""
     clear = [
-        line["gap"]
-        for line in lines
-        if all(
-            line[m] + 2.0 * _error_of_difference(line, m) < line["unweighted"]
-            for m in _LEARNERS
-        )
+        gap
+        for gap in sorted({row["gap"] for row in rows})
+        if all(effect.side == 1 for effect in house_effects(rows, gap))
     ]
     if not clear:
         return "No gap shows all learners clearly ahead of the unweighted features."
     gaps = ", ".join(map(str, clear))
     return (
-        "All learners are ahead of the unweighted features by more than two standard "
-        f"errors at gaps of {gaps}."
+        "All learners are ahead of the unweighted features with the whole of a 95 % "
+        f"interval, paired by test pair, at gaps of {gaps}."
     )
-
-
-def _error_of_difference(line: Row, method: str) -> float:
-    return float(np.hypot(line[f"{method}_error"] or 0.0, line["unweighted_error"] or 0.0))
 
 
 def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:

@@ -1,4 +1,4 @@
-"""The page of `permatch reproduce all`: every claim of the paper, and what came out."""
+"""The page of `permatch reproduce all`: what is claimed, and what came out."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -61,11 +61,12 @@ def paper_page(outcomes: Sequence[Outcome], *, is_quick: bool) -> Page:
     if days:
         page.add_text(
             Markup(
-                f"Last row computed on {measured(max(days))}. All experiments again, or "
-                "the missing ones:"
+                f"Last row computed on {measured(max(days))}. The command below makes this "
+                "page again and runs what is missing. DATA is the folder with the data, "
+                "DIR that of this page: with another one everything is computed again."
             )
         )
-    page.add_code(f"permatch reproduce all --data DIR{_quick(is_quick)}")
+    page.add_code(f"permatch reproduce all --data DATA --out DIR{_quick(is_quick)}")
     for outcome in outcomes:
         _add_section(page, outcome, is_quick)
     return page
@@ -103,11 +104,11 @@ def _add_section(page: Page, outcome: Outcome, is_quick: bool) -> None:
         page.add_text(claim.rule)
     else:
         page.add_text(badge)
-        page.add_text(f"What is missing: {outcome.reason}")
+        page.add_text(Markup(f"<strong>What is missing.</strong> {escape(outcome.reason)}"))
         page.add_text(_where_to_get(claim))
     page.add_heading("Run it alone", level=3)
-    data = "" if claim.command == "silhouettes" else " --data DIR"
-    page.add_code(f"permatch reproduce {claim.command}{data}{_quick(is_quick)}")
+    data = "" if claim.command == "silhouettes" else " --data DATA"
+    page.add_code(f"permatch reproduce {claim.command}{data} --out DIR{_quick(is_quick)}")
     if outcome.is_run:
         seconds = measured(f"{outcome.seconds:,.0f} seconds")
         page.add_text(Markup(f"The fits of this section took {seconds}."))

@@ -99,6 +99,11 @@ def add_house(page: Page, outcome: Outcome) -> None:
             "Hamming loss by gap between frames, with standard errors over test pairs.",
         )
     )
+    fewest = min(line["n_test"] for line in lines)
+    page.add_text(
+        f"At the widest gap there are only {fewest} pairs to test, and neighbouring pairs "
+        "look alike: standard errors and intervals are too narrow."
+    )
     page.add_heading("What differs from the paper", level=3)
     page.add_text(
         "The paper has no such experiment. The claim is that of the work whose max-margin "

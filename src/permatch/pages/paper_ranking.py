@@ -110,8 +110,8 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
     """Add training times per observation."""
     lines = [line | _ranges(outcome.rows, line) for line in outcome.summary]
     words = "; ".join(
-        f"{_size(line)}: exponential model {line['model']:.2g} s, max-margin "
-        f"{line['margin']:.2g} s"
+        f"{_size(line)}: exponential model {show_time(line['model'])}, max-margin "
+        f"{show_time(line['margin'])}"
         for line in lines
     )
     n_repeats = outcome.config.n_repeats
@@ -127,7 +127,7 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
                 if n_repeats > 1
                 else "A single repeat, hence no spread."
             ),
-            f"Seconds per observation: {words}.",
+            f"Time per observation: {words}.",
             is_narrow=True,
         )
     page.add_html(
@@ -136,14 +136,14 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
             [
                 [
                     _size(line),
-                    f"{line['model']:.2e}\u00a0s",
-                    f"{line['margin']:.2e}\u00a0s",
+                    show_time(line["model"]),
+                    show_time(line["margin"]),
                     f"{line['model'] / line['margin']:.2g}",
                     _paper_ratio(line),
                 ]
                 for line in lines
             ],
-            "Training seconds per observation, median over repeats.",
+            "Training time per observation, median over repeats.",
         )
     )
     page.add_heading("What differs from the paper", level=3)
@@ -155,6 +155,20 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
         "only, and ratios between them. Added: subsets of 20 documents, and whole lists, "
         f"which the paper does not train on. Threads: {outcome.config.n_jobs}."
     )
+
+
+def show_time(seconds: float) -> str:
+    """Write a time to three digits, in a unit that needs no power of ten."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.9995 * scale:
+            return _in_unit(seconds / scale, unit)
+    return _in_unit(seconds / 1e-6, "µs")
+
+
+def _in_unit(value: float, unit: str) -> str:
+    # Three digits; '#' keeps zeros at the end, as in 1.00, and spaces do not break.
+    digits = f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:,.0f}"
+    return f"{digits}\u00a0{unit}"
 
 
 def _ndcg_cells(line: Row, tests: dict[str, Row]) -> list[Any]:
