@@ -28,6 +28,8 @@ def page(results: Path, picture: Path | None = None) -> str:
     rows = [row for report in content["reports"] for row in report["rows"]]
     aims = [row["is_met"] for row in rows if row["is_met"] is not None]
     lines = [
+        "## When and where",
+        "",
         f"Taken on **{content['date']}** on **{content['machine']}** with Python "
         f"{content['python']}: {len(rows)} figures, {sum(aims)} of {len(aims)} "
         "targets met.",

@@ -86,8 +86,8 @@ class Config:
     sizes: tuple[int | str, ...] = (3, 4, 5, 20, "all")
     image_size: int = 20
     n_subsets: float = 0.4
-    n_long: int = 2
-    n_repeats: int = 3
+    n_long: int = 10
+    n_repeats: int = 5
     alpha: float = 0.01
     margin_alpha: float = 0.01
     list_alpha: float = 1.0
