@@ -24,7 +24,7 @@ HUBER_LAW = HuberLaw(n_samples=500)
 SAMPLERS = {
     "huber_law": HUBER_LAW,
     "nesting": NESTING,
-    "swap_chain": SwapChain(n_sweeps=200, n_chains=2),
+    "swap_chain": SwapChain(n_sweeps=128, n_chains=2),
 }
 ALPHA = 0.01
 
