@@ -13,6 +13,7 @@ from permatch.experiments.house_frames import load_house
 from permatch.pages.house import house_page
 from permatch.plots import HOUSE_STYLES
 from tests.experiments.house_folder import write_house
+from tests.pages.accessibility import check_by_hand, violations
 from tests.pages.browser import needs_browser, open_page
 
 
@@ -105,6 +106,8 @@ def test_without_a_check_nothing_is_claimed(config, rows):
 def test_the_page_in_a_browser(page, rows, tmp_path, width, scheme):
     with open_page(page, tmp_path, width, scheme) as driver:
         assert driver.get_log("browser") == []
+        check_by_hand(driver)
+        assert violations(driver) == []
         assert driver.title == "Matching the landmarks of a turning house"
         pictures = driver.find_elements("css selector", "figure svg")
         assert len(pictures) == 3

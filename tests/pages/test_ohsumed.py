@@ -13,6 +13,7 @@ from permatch.experiments.ranking_summary import compare, summarise
 from permatch.pages.ohsumed import ohsumed_page
 from permatch.plots import label_of
 from tests.experiments.letor_folder import write_letor, write_published
+from tests.pages.accessibility import check_by_hand, violations
 from tests.pages.browser import needs_browser, open_page
 
 
@@ -85,6 +86,8 @@ def test_the_page_in_a_browser(page, rows, tests_, tmp_path, width, scheme):
     summary = summarise(rows)
     with open_page(page, tmp_path, width, scheme) as driver:
         assert driver.get_log("browser") == []
+        check_by_hand(driver)
+        assert violations(driver) == []
         assert driver.title == "Learning to rank OHSUMED"
         pictures = driver.find_elements("css selector", "figure svg")
         assert len(pictures) == 3

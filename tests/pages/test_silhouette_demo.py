@@ -13,6 +13,7 @@ from permatch.experiments import silhouette_demo
 from permatch.experiments.silhouette_sample_size import Config
 from permatch.pages.silhouette_demo import demo_page
 from permatch.plots import STYLES
+from tests.pages.accessibility import check_by_hand, violations
 from tests.pages.browser import needs_browser, open_page
 
 TINY = Config(
@@ -67,6 +68,8 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
     numbers, rows = content["numbers"], content["rows"]
     with open_page(page, tmp_path, width, scheme) as driver:
         assert driver.get_log("browser") == []
+        check_by_hand(driver)
+        assert violations(driver) == []
         assert driver.title == "Learning to match a horse"
         pictures = driver.find_elements("css selector", "figure svg")
         assert len(pictures) == 4

@@ -58,8 +58,10 @@ class Page:
         """Add a picture with its caption and what it says to those who cannot see it."""
         kind = ' class="narrow"' if is_narrow else ""
         label = escape(alternative)
+        # On narrow screens a wide picture scrolls, which takes the focus for keyboards.
         self.parts.append(
-            f'<figure{kind}><div class="paper" role="img" aria-label="{label}">{svg}</div>'
+            f'<figure{kind}><div class="paper" role="img" tabindex="0" '
+            f'aria-label="{label}">{svg}</div>'
             f"<figcaption>{escape(caption)}</figcaption></figure>"
         )
 
