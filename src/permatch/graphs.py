@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_matchings
+from permatch._validation import check_count, check_matchings
 from permatch.errors import (
     FeatureCountError,
     FeatureShapeError,
@@ -18,6 +18,14 @@ from permatch.errors import (
     NaNFeatureError,
     NoGraphsError,
 )
+
+
+def _reordered(found: IntArray, wanted: IntArray) -> IntArray:
+    """Return the numbers of `found`, those that are in `wanted` at their places there."""
+    is_common = np.isin(wanted, found)
+    placed = np.where(is_common, wanted, -1)
+    placed[~is_common] = found[~np.isin(found, wanted)]
+    return placed
 
 
 def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -40,6 +48,10 @@ class BipartiteGraph:
         ``features[i, j]`` describes the edge between left node i and right node j.
     allowed : array of shape (m, m), optional
         False forbids an edge; None allows all.
+    n_left, n_right : int, optional
+        Nodes of the two sides, one of them m, if not both are.  What is beyond on the
+        smaller side are extra nodes, there for those who stay without a partner; which of
+        them a node is matched with means nothing.
 
     Examples
     --------
@@ -52,6 +64,8 @@ class BipartiteGraph:
 
     features: FloatArray
     allowed: BoolArray | None = None
+    n_left: int | None = None
+    n_right: int | None = None
 
     def __post_init__(self) -> None:
         features = _as_features(self.features, "features")
@@ -70,6 +84,17 @@ class BipartiteGraph:
         _check_finite(features, "features")
         features.flags.writeable = False
         object.__setattr__(self, "features", features)
+        size = len(features)
+        for side in ("n_left", "n_right"):
+            number = getattr(self, side)
+            object.__setattr__(
+                self, side, size if number is None else check_count(number, side, 0)
+            )
+        if max(self.n_sides) != size:
+            raise FeatureShapeError(
+                f"the larger side must have as many nodes as features has rows, {size}; "
+                f"got n_left {self.n_left} and n_right {self.n_right}."
+            )
 
     @property
     def size(self) -> int:
@@ -80,6 +105,61 @@ class BipartiteGraph:
     def n_features(self) -> int:
         """Length of an edge's feature vector, d."""
         return self.features.shape[2]
+
+    @property
+    def n_sides(self) -> tuple[int, int]:
+        """Nodes of the left and of the right side, extra ones not counted."""
+        return cast("int", self.n_left), cast("int", self.n_right)
+
+    @property
+    def n_extra(self) -> int:
+        """Extra nodes on the smaller side."""
+        return abs(self.n_sides[0] - self.n_sides[1])
+
+    def align_extra(self, found: IntArray, wanted: IntArray) -> IntArray:
+        """Return a matching whose extra nodes stand where another has them, if they can.
+
+        Parameters
+        ----------
+        found, wanted : ndarray of shape (m,)
+            The matching, and the other one.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            A matching that means the same as `found`.
+        """
+        n_left, n_right = self.n_sides
+        if n_left < n_right:
+            found = found.copy()
+            found[n_left:] = _reordered(found[n_left:], wanted[n_left:])
+        elif n_right < n_left:
+            left_of, wanted_left = np.argsort(found), np.argsort(wanted)
+            left_of[n_right:] = _reordered(left_of[n_right:], wanted_left[n_right:])
+            found = np.argsort(left_of)
+        return found
+
+    def weigh_extra(self, marginals: FloatArray) -> FloatArray:
+        """Return marginals that say, at extra nodes, how probable any of them is.
+
+        Parameters
+        ----------
+        marginals : ndarray of shape (m, m)
+            The probability of every edge.
+
+        Returns
+        -------
+        ndarray of shape (m, m)
+            To be decoded by `permatch.decoding.bayes_matching`: the right matching counts
+            nodes that rightly stay without a partner, whichever extra node they got.
+        """
+        if self.n_extra < 2:
+            return marginals
+        n_left, n_right = self.n_sides
+        weighed = marginals.copy()
+        weighed[n_left:] *= self.n_extra
+        weighed[:, n_right:] *= self.n_extra
+        return weighed
 
     @classmethod
     def from_nodes(

@@ -66,7 +66,7 @@ def test_match_show_writes_a_page(files, tmp_path, model):
     assert result.exit_code == OK, result.output
     assert result.stderr == ""
     assert " ".join(result.stdout.split()) == (
-        f"wrote {out}: graph a/b <c>, 4 nodes a side, exact probabilities. Open it in a "
+        f"wrote {out}: graph a/b <c>, 4 x 4 nodes, exact probabilities. Open it in a "
         "browser."
     )
     html = out.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from permatch import MatchingDistribution
+from permatch import MAPMatching, MatchingDistribution
 from permatch.datasets import (
     EdgeTable,
     edge_table_from_matches,
@@ -733,7 +733,7 @@ def test_the_smaller_side_gets_extra_nodes(shape, pairs, expected, rng):
     graph = table.graphs[0]
     assert graph.size == max(shape)
     assert graph.allowed is None
-    expanded = np.zeros((graph.size, graph.size))
+    expanded = np.full((graph.size, graph.size), features.mean())
     expanded[: shape[0], : shape[1]] = features
     np.testing.assert_array_equal(graph.features[:, :, 0], expanded)
     listed = edge_table_from_matches(table, table.matchings)
@@ -775,6 +775,57 @@ def test_extra_nodes_are_no_errors(shape, rng):
     (aligned,) = table.align_extras([wrong])
     assert (aligned != truth).sum() == 2
     assert sorted(aligned) == list(range(5))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 2), (1, 3)])
+def test_losses_likelihoods_and_decisions_see_through_extra_nodes(shape, rng):
+    """Against the definition: matchings of the smaller side into the larger."""
+    n_left, n_right = shape
+    few, many = sorted(shape)
+    columns, features = lopsided(*shape, [(k, k) for k in range(few)], rng)
+    table = read_edge_table(columns)
+    weights = {}
+    for chosen in itertools.permutations(range(many), few):
+        pairs = [(j, i) if n_left > n_right else (i, j) for i, j in enumerate(chosen)]
+        weights[tuple(sorted(pairs))] = np.exp(sum(features[pair] for pair in pairs))
+    model = MAPMatching().fit(table.graphs, table.matchings)
+    model.coef_ = np.ones(1)
+    total = sum(weights.values())
+    truth = tuple((k, k) for k in range(few))
+    likelihood = model.log_likelihood(table.graphs, table.matchings)
+    assert likelihood == pytest.approx(np.log(weights[truth] / total))
+
+    # The fewest expected errors among the nodes of the larger side.
+    def right(one, other):
+        side = 0 if n_left > n_right else 1
+        met = [{pair[side] for pair in x} for x in (one, other)]
+        both_alone = many - len(met[0] | met[1])
+        return len(set(one) & set(other)) + both_alone
+
+    expected = {
+        one: sum(weight * right(one, other) for other, weight in weights.items()) / total
+        for one in weights
+    }
+    (found,) = model.predict(table.graphs, decode="bayes")
+    listed = edge_table_from_matches(table, [found])
+    decided = tuple(
+        sorted(
+            (int(a[1:]), int(b[1:]))
+            for a, b in zip(listed["left"], listed["right"], strict=True)
+        )
+    )
+    assert expected[decided] == pytest.approx(max(expected.values()))
+
+
+def test_what_is_added_to_a_feature_changes_nothing(rng):
+    columns, _ = lopsided(3, 5, [(0, 0), (1, 1), (2, 2)], rng)
+    moved = columns | {"x": [x + 2000.0 for x in columns["x"]]}
+    fits = [
+        MAPMatching(alpha=0.1).fit(table.graphs, table.matchings)
+        for table in (read_edge_table(columns), read_edge_table(moved))
+    ]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-6)
+    np.testing.assert_allclose(fits[0].scale_, fits[1].scale_, rtol=1e-9)
 
 
 def test_missing_rows_of_a_lopsided_graph_are_named(rng):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 import warnings
 
@@ -378,3 +379,32 @@ def wait_for_frame(driver):
     driver.execute_async_script(
         "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
     )
+
+
+@pytest.mark.parametrize("sides", [(2, 4), (4, 2), (1, 5)])
+def test_matchings_that_differ_in_extra_nodes_only_are_one(sides):
+    rng = np.random.default_rng(5)
+    size = max(sides)
+    features = rng.normal(size=(size, size, 1))
+    features[sides[0] :] = features[:, sides[1] :] = 0.3
+    graph = BipartiteGraph(features, None, *sides)
+    view = MatchView(
+        name="g",
+        left=[f"a{i}" for i in range(size)],
+        right=[f"b{i}" for i in range(size)],
+        features=["x"],
+        coef=np.ones(1),
+        graph=graph,
+        distribution=MatchingDistribution(graph.scores(np.ones(1))),
+        truth=rng.permutation(size),
+        n_best=50,
+        model="MAPMatching",
+    )
+    n_matchings = math.perm(size, min(sides))
+    assert len(view.best.matchings) == n_matchings
+    chances = np.exp(view.log_prob(view.best.matchings))
+    assert chances.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(view.best.matchings[0], view.mode)
+    assert (np.diff(chances) <= 1e-12).all()
+    shown = match_page(view).render()
+    assert f"{sides[0]} left and {sides[1]} right nodes" in shown

@@ -1,7 +1,6 @@
 """What ``permatch match`` tells about a fit and about an evaluation."""
 
 from collections import Counter
-from math import lgamma
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +40,7 @@ def describe_fit(
         "n_iter": int(model.n_iter_),
         "seconds": seconds,
         **{name: float(last[name]) for name in _ENDINGS if name in last},
-        "hamming_loss": _loss(model, table),
+        "hamming_loss": 1.0 - model.score(table.graphs, table.matchings),
         "valid_hamming_loss": None,
         "coefficients": [
             {"feature": name, "coef": float(coef), "per_deviation": float(coef * scale)}
@@ -51,7 +50,9 @@ def describe_fit(
         ],
     }
     if held_out is not None:
-        summary["valid_hamming_loss"] = _loss(model, held_out)
+        summary["valid_hamming_loss"] = 1.0 - model.score(
+            held_out.graphs, held_out.matchings
+        )
     if hasattr(model, "cv_results_"):
         results = model.cv_results_
         summary["path"] = [
@@ -121,9 +122,7 @@ def describe_evaluation(
     sizes = np.array([graph.size for graph in table.graphs])
     log_likelihood = error = None
     if marginals is not None:
-        # Whoever stays without a partner may have any of the extra nodes.
-        log_orders = [lgamma(1 + n) for n in _n_extra(table)]
-        log_likelihood = model.log_likelihood(table.graphs, truth) + np.mean(log_orders)
+        log_likelihood = model.log_likelihood(table.graphs, truth)
         error = float(calibration(marginals, truth).expected_calibration_error)
     return {
         "n_graphs": len(table.graphs),
@@ -174,20 +173,6 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
             percent(row["exact_share"]),
         )
     console.print(by_size)
-
-
-def _loss(model: Any, table: "EdgeTable") -> float:
-    """Return the Hamming loss of a model on a labelled table."""
-    from permatch.metrics import hamming_loss
-
-    predicted = table.align_extras(model.predict(table.graphs))
-    return hamming_loss(table.matchings or [], predicted)
-
-
-def _n_extra(table: "EdgeTable") -> list[int]:
-    """Return by how many nodes the sides of every graph differ."""
-    pairs = zip(table.left_ids, table.right_ids, strict=True)
-    return [abs(len(left) - len(right)) for left, right in pairs]
 
 
 def _sizes(table: "EdgeTable") -> dict[int, int]:

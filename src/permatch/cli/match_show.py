@@ -103,8 +103,8 @@ def show(
         page.write(out)
         kind = "exact" if view.distribution.is_exact else "approximate"
         typer.echo(
-            f"wrote {out}: graph {view.name}, {view.graph.size} nodes a side, {kind} "
-            "probabilities. Open it in a browser."
+            f"wrote {out}: graph {view.name}, {' x '.join(map(str, view.graph.n_sides))} "
+            f"nodes, {kind} probabilities. Open it in a browser."
         )
 
 

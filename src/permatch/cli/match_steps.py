@@ -72,8 +72,7 @@ def read_table(
     if table.ignored:
         names = ", ".join(table.ignored)
         typer.echo(f"note: columns of {edges} that hold no numbers: {names}", err=True)
-    pairs = zip(table.left_ids, table.right_ids, strict=True)
-    if n_unequal := sum(len(left) != len(right) for left, right in pairs):
+    if n_unequal := sum(graph.n_extra > 0 for graph in table.graphs):
         typer.echo(
             f"note: {n_unequal} of {len(table.graphs)} graphs of {edges} have sides of "
             "different sizes: on the larger one nodes stay without a partner",
@@ -142,7 +141,7 @@ def decode_matchings(
 
     if decode == "bayes" and chances is not None:
         return [
-            bayes_matching(marginals, graph.allowed)
+            bayes_matching(graph.weigh_extra(marginals), graph.allowed)
             for marginals, graph in zip(chances, table.graphs, strict=True)
         ]
     return model.predict(table.graphs)

@@ -206,9 +206,10 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
         for g in np.flatnonzero(edges.n_left != edges.n_right):
             size = edges.sizes[g]
             block = is_present[edges.starts[g] : edges.starts[g + 1]].reshape(size, size)
-            block[edges.n_left[g] :] = True  # nodes that are not in the table: all zero
+            block[edges.n_left[g] :] = True
             block[:, edges.n_right[g] :] = True
         features = np.zeros((n_slots, n_features))
+        features[:] = columns.features.mean(axis=0)  # for nodes that are not in the table
         features[edges.slot] = columns.features
     elif (edges.slot[1:] > edges.slot[:-1]).all():  # sorted already: nothing to copy
         features = columns.features
@@ -223,6 +224,8 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
             BipartiteGraph(
                 features[part].reshape(size, size, n_features),
                 None if allowed is None or allowed.all() else allowed,
+                int(edges.n_left[g]),
+                int(edges.n_right[g]),
             )
         )
     return graphs
@@ -236,6 +239,12 @@ def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:
         if (maximum_bipartite_matching(csr_array(graph.allowed)) < 0).any():
             raise InfeasibleGraphError(
                 f"the edges listed must contain a perfect matching; graph "
-                f"{columns.ids[0][1][g]!r} of {columns.name} has {graph.allowed.sum()} of "
-                f"{graph.size**2} edges and none. List more edges, or drop the graph."
+                f"{columns.ids[0][1][g]!r} of {columns.name} has {_n_listed(graph)} of "
+                f"{np.prod(graph.n_sides)} edges and none. List more, or drop the graph."
             )
+
+
+def _n_listed(graph: BipartiteGraph) -> int:
+    """Return how many edges of the table a graph has."""
+    n_left, n_right = graph.n_sides
+    return 0 if graph.allowed is None else int(graph.allowed[:n_left, :n_right].sum())

@@ -9,16 +9,14 @@ Rows may come in any order.  Graphs, and the nodes on each side of a graph, are 
 order of first appearance, so entry (i, j) of a graph is the edge between ``left_ids[i]``
 and ``right_ids[j]``.
 
-Where one side has fewer nodes, it gets extra ones at its end, all of whose features are
-zero: a partner for those who stay without.  Every matching then has as many edges of the
-table, so extra ones change nothing but that.
+Where one side has fewer nodes, it gets extra ones at its end, a partner for those who stay
+without.  Their features are the means over the table: every matching has equally many edges
+of them, so that any would do, and the spread of a feature hardly changes by means.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-import numpy as np
 
 from permatch._types import IntArray
 from permatch.datasets.columns import Roles, quoted
@@ -115,18 +113,8 @@ class EdgeTable:
         checked = check_labels(self.graphs, matchings)
         if self.matchings is None:
             return checked
-        aligned = []
-        for g, (true, found) in enumerate(zip(self.matchings, checked, strict=True)):
-            n_left, n_right = len(self.left_ids[g]), len(self.right_ids[g])
-            if n_left < n_right:
-                found = found.copy()
-                found[n_left:] = _reordered(found[n_left:], true[n_left:])
-            elif n_right < n_left:
-                partner, wanted = np.argsort(found), np.argsort(true)
-                partner[n_right:] = _reordered(partner[n_right:], wanted[n_right:])
-                found = np.argsort(partner)
-            aligned.append(found)
-        return aligned
+        both = zip(self.graphs, checked, self.matchings, strict=True)
+        return [graph.align_extra(found, true) for graph, found, true in both]
 
     def arrange_features(self, names: Sequence[str]) -> "EdgeTable":
         """Return the same table with its features in the order of `names`.
@@ -162,16 +150,8 @@ class EdgeTable:
                 "name the features to use."
             )
         order = [self.feature_names.index(name) for name in names]
-        graphs = [BipartiteGraph(g.features[:, :, order], g.allowed) for g in self.graphs]
+        graphs = [replace(g, features=g.features[:, :, order]) for g in self.graphs]
         return replace(self, graphs=graphs, feature_names=names)
-
-
-def _reordered(found: IntArray, wanted: IntArray) -> IntArray:
-    """Return the numbers of `found`, those that are in `wanted` at their places there."""
-    is_common = np.isin(wanted, found)
-    placed = np.where(is_common, wanted, -1)
-    placed[~is_common] = found[~np.isin(found, wanted)]
-    return placed
 
 
 def read_edge_table(

@@ -11,7 +11,6 @@ from permatch._validation import check_weights
 from permatch.errors import InvalidOptionError
 from permatch.estimators.base import DataSet
 from permatch.estimators.map_matching import MAPMatching
-from permatch.metrics import hamming_loss
 from permatch.optimizers import BundleOptimum, Optimum
 
 # Mean scores closer than this are tied; they differ by the order of a sum.
@@ -67,8 +66,7 @@ class MatcherFold:
         if optimum.is_interrupted:
             raise KeyboardInterrupt
         if self.scoring == "hamming":
-            graphs, labels, weights = self.held_out
-            score = hamming_loss(labels, self.model.predict(graphs), sample_weight=weights)
+            score = self.model._loss(*self.held_out)
         else:
             score = self.model.log_likelihood(*self.held_out)
         return Tried(score, self.model.coef_, optimum)

@@ -1,5 +1,6 @@
 """What all matchers share once they have a coefficient for every feature."""
 
+import math
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Literal, Self
@@ -85,7 +86,7 @@ class BaseMatcher(BaseEstimator):
         if decode == "bayes":
             tables = self.predict_marginals(graphs)
             return [
-                bayes_matching(table, graph.allowed)
+                bayes_matching(graph.weigh_extra(table), graph.allowed)
                 for table, graph in zip(tables, check_graphs(graphs), strict=True)
             ]
         return [_mode(scores, k) for k, scores in enumerate(self._scores(graphs))]
@@ -153,7 +154,7 @@ class BaseMatcher(BaseEstimator):
         checked, labels, weights = check_data_set(
             graphs, matchings, sample_weight, self.n_features_in_
         )
-        return 1.0 - hamming_loss(labels, self.predict(checked), sample_weight=weights)
+        return 1.0 - self._loss(checked, labels, weights)
 
     def log_likelihood(
         self, graphs: Any, matchings: Any, sample_weight: Any = None
@@ -185,9 +186,11 @@ class BaseMatcher(BaseEstimator):
             for table, label in zip(scores, labels, strict=True)
         ]
         result = find_engine(self.engine).infer(scores, n_jobs=self.n_jobs)
+        log_probs = np.array(totals) - result.log_partition
+        # Whoever stays without a partner may have any of the extra nodes.
+        log_probs += [math.lgamma(1 + graph.n_extra) for graph in checked]
         # Rounding must not make the only possible matching likelier than certain.
-        log_probs = np.minimum(np.array(totals) - result.log_partition, 0.0)
-        return float(weights @ log_probs)
+        return float(weights @ np.minimum(log_probs, 0.0))
 
     def distribution(self, graph: Any) -> MatchingDistribution:
         """Return the model's distribution over the matchings of one graph.
@@ -218,6 +221,14 @@ class BaseMatcher(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
+
+    def _loss(
+        self, graphs: list[BipartiteGraph], labels: list[IntArray], weights: FloatArray
+    ) -> float:
+        """Return the Hamming loss on checked data."""
+        both = zip(graphs, self.predict(graphs), labels, strict=True)
+        found = [graph.align_extra(matching, label) for graph, matching, label in both]
+        return hamming_loss(labels, found, sample_weight=weights)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -6,6 +6,7 @@ stays small and opens at once.
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.decoding import KBest
+from permatch.decoding import KBest, bayes_matching
 from permatch.distribution import MatchingDistribution
 from permatch.estimators.query_scaler import scale_within_queries
 from permatch.estimators.ranker import BaseRanker
@@ -25,6 +26,8 @@ from permatch.ranking_distribution import RankingDistribution
 MAX_NODES, MAX_DOCUMENTS = 1000, 1000
 #: Most feature values in a page, some 10 MB of it.
 MAX_VALUES = 2_000_000
+# Most matchings looked through for those that differ in more than extra nodes.
+_MOST_ALIKE = 10_000
 # Numbers that single precision holds without becoming 0 or infinite.
 _SINGLE = (1e-37, 1e38)
 
@@ -74,18 +77,39 @@ class MatchView:
     @cached_property
     def bayes(self) -> IntArray:
         """The matching with the most edges expected to be right, (m,)."""
-        return self.distribution.bayes_matching()
+        if self.graph.n_extra < 2:
+            found = self.distribution.bayes_matching()
+        else:
+            weights = self.graph.weigh_extra(self.distribution.marginals)
+            found = bayes_matching(weights, self.graph.allowed)
+        return self.graph.align_extra(found, self.mode)
+
+    @cached_property
+    def labelled(self) -> IntArray | None:
+        """The labelled matching, extra nodes as in the likeliest one, if there is one."""
+        return None if self.truth is None else self.graph.align_extra(self.truth, self.mode)
 
     @cached_property
     def best(self) -> KBest:
-        """The best matchings, best first."""
-        return self.distribution.k_best(self.n_best)
+        """The best matchings, best first; those alike but for extra nodes count once."""
+        n_alike = math.factorial(min(self.graph.n_extra, 9))
+        found = self.distribution.k_best(min(self.n_best * n_alike, _MOST_ALIKE))
+        n_left, n_right = self.graph.n_sides
+        partners = np.minimum(found.matchings[:, :n_left], n_right)
+        _, first = np.unique(partners, axis=0, return_index=True)
+        kept = np.sort(first)[: self.n_best]
+        both = [self.graph.align_extra(found.matchings[k], self.mode) for k in kept]
+        return KBest(np.array(both), found.scores[kept])
+
+    def log_prob(self, matchings: IntArray) -> FloatArray:
+        """Return the log-probability of matchings, whichever extra nodes they have."""
+        return self.distribution.log_prob(matchings) + math.lgamma(1 + self.graph.n_extra)
 
     @cached_property
     def named(self) -> list[tuple[str, IntArray]]:
         """The matchings with a name, and their names."""
         found = [("likeliest", self.mode), ("Bayes", self.bayes)]
-        return found if self.truth is None else [*found, ("labelled", self.truth)]
+        return found if self.labelled is None else [*found, ("labelled", self.labelled)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +216,7 @@ def match_data(view: MatchView) -> dict[str, Any]:
         "kept": None if kept is None else pack(kept, np.int32),
         "mode": view.mode.tolist(),
         "bayes": view.bayes.tolist(),
-        "truth": None if view.truth is None else view.truth.tolist(),
+        "truth": None if view.labelled is None else view.labelled.tolist(),
         "best": view.best.matchings.tolist(),
     }
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.errors import SizeLimitError
+from permatch.graphs import BipartiteGraph
 from permatch.inference import Diagnostics
 from permatch.pages.explorer_data import (
     MAX_NODES,
@@ -52,7 +53,7 @@ def match_page(view: MatchView) -> ExplorerPage:
     n_edges = int(np.isfinite(law.scores).sum())
     page = ExplorerPage(
         f"Matchings of graph {view.name}",
-        f"{size} nodes a side, {n_edges} edges, {len(view.features)} features; "
+        f"{_sides(view.graph)}, {n_edges} edges, {len(view.features)} features; "
         f"probabilities by a {view.model} model.",
         script="match_explorer.js",
         data=match_data(view),
@@ -91,12 +92,22 @@ def _how_found(view: MatchView) -> str:
     )
 
 
+def _sides(graph: BipartiteGraph) -> str:
+    """Say how many nodes there are."""
+    n_left, n_right = graph.n_sides
+    return (
+        f"{n_left} nodes a side"
+        if n_left == n_right
+        else f"{n_left} left and {n_right} right nodes"
+    )
+
+
 def _summary(view: MatchView) -> str:
-    law, truth = view.distribution, view.truth
+    weights, truth = view.graph.weigh_extra(view.distribution.marginals), view.labelled
     rows = []
     for name, matching in view.named:
-        row: list[Any] = [name, percent_of_log(law.log_prob(matching))]
-        row.append(f"{_chances(law.marginals, matching).sum():.2f} of {len(matching)}")
+        row: list[Any] = [name, percent_of_log(float(view.log_prob(matching)))]
+        row.append(f"{_chances(weights, matching).sum():.2f} of {len(matching)}")
         if truth is not None:
             row.append(f"{int((matching == truth).sum())} of {len(matching)}")
         rows.append(row)
@@ -187,13 +198,13 @@ def _add_difference(page: ExplorerPage, view: MatchView) -> None:
         )
     page.add_html(f'<div class="pair">{"".join(parts)}</div>')
     header = ["left", "likeliest", "probability", "Bayes", "probability"]
-    header += ["labelled"] if view.truth is not None else []
+    header += ["labelled"] if view.labelled is not None else []
     rows = []
     for i in differing:
         cells = [view.left[i]]
         for matching in (mode, bayes):
             cells += [view.right[matching[i]], percent(law.marginals[i, matching[i]])]
-        cells += [view.right[view.truth[i]]] if view.truth is not None else []
+        cells += [view.right[view.labelled[i]]] if view.labelled is not None else []
         rows.append(({"edge": i * size + bayes[i]}, cells))
     page.add_html(
         button_table(
@@ -214,7 +225,7 @@ def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
         ("ring", "likeliest matching"),
         ("dot", "Bayes matching"),
     ]
-    entries += [("cross", "labelled")] if view.truth is not None else []
+    entries += [("cross", "labelled")] if view.labelled is not None else []
     if not np.isfinite(law.scores).all():
         entries.append(("void", "not allowed"))
     page.add_html(
@@ -240,8 +251,8 @@ def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
 
 
 def _add_best(page: ExplorerPage, view: MatchView) -> None:
-    law, best = view.distribution, view.best
-    logs = law.log_prob(best.matchings)
+    best = view.best
+    logs = view.log_prob(best.matchings)
     chances = np.cumsum(np.exp(logs))
     rows = []
     for k, matching in enumerate(best.matchings):
@@ -267,7 +278,11 @@ def _add_best(page: ExplorerPage, view: MatchView) -> None:
             header,
             rows,
             "Choose one to see it in the pictures."
-            + ("" if law.is_exact else " Probabilities are approximate, the order is not."),
+            + (
+                ""
+                if view.distribution.is_exact
+                else " Probabilities are approximate, the order is not."
+            ),
             words=[5],
         )
     )
