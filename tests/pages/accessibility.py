@@ -40,6 +40,21 @@ def check_by_hand(driver):
     assert driver.execute_script(script) == []
 
 
+def check_report(driver, title, n_pictures):
+    """Look for what every page of text, pictures and tables has."""
+    assert driver.get_log("browser") == []
+    check_by_hand(driver)
+    assert violations(driver) == []
+    assert driver.title == title
+    pictures = driver.find_elements("css selector", "figure svg")
+    assert len(pictures) == n_pictures
+    for picture in pictures:
+        assert picture.size["width"] > 200
+        assert picture.size["height"] > 60
+    for label in driver.find_elements("css selector", "figure .paper"):
+        assert len(label.get_attribute("aria-label")) > 30
+
+
 def sticks_out(driver):
     """Return how many pixels the page is wider than its window."""
     root = "document.documentElement"

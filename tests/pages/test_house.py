@@ -13,7 +13,7 @@ from permatch.experiments.house_frames import load_house
 from permatch.pages.house import house_page
 from permatch.plots import HOUSE_STYLES
 from tests.experiments.house_folder import write_house
-from tests.pages.accessibility import check_by_hand, violations
+from tests.pages.accessibility import check_report
 from tests.pages.browser import needs_browser, open_page
 
 
@@ -105,17 +105,7 @@ def test_without_a_check_nothing_is_claimed(config, rows):
 )
 def test_the_page_in_a_browser(page, rows, tmp_path, width, scheme):
     with open_page(page, tmp_path, width, scheme) as driver:
-        assert driver.get_log("browser") == []
-        check_by_hand(driver)
-        assert violations(driver) == []
-        assert driver.title == "Matching the landmarks of a turning house"
-        pictures = driver.find_elements("css selector", "figure svg")
-        assert len(pictures) == 3
-        for picture in pictures:
-            assert picture.size["width"] > 200
-            assert picture.size["height"] > 60
-        for label in driver.find_elements("css selector", "figure .paper"):
-            assert len(label.get_attribute("aria-label")) > 30
+        check_report(driver, "Matching the landmarks of a turning house", 3)
         for line in summarise(rows):
             for method, style in HOUSE_STYLES.items():
                 cell = driver.find_element("id", f"{line['gap']}-{slug(style[0])}").text

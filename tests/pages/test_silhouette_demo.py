@@ -13,7 +13,7 @@ from permatch.experiments import silhouette_demo
 from permatch.experiments.silhouette_sample_size import Config
 from permatch.pages.silhouette_demo import demo_page
 from permatch.plots import STYLES
-from tests.pages.accessibility import check_by_hand, violations
+from tests.pages.accessibility import check_report
 from tests.pages.browser import needs_browser, open_page
 
 TINY = Config(
@@ -67,17 +67,7 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
     content = json.loads((page.parent / "demo.json").read_text())
     numbers, rows = content["numbers"], content["rows"]
     with open_page(page, tmp_path, width, scheme) as driver:
-        assert driver.get_log("browser") == []
-        check_by_hand(driver)
-        assert violations(driver) == []
-        assert driver.title == "Learning to match a horse"
-        pictures = driver.find_elements("css selector", "figure svg")
-        assert len(pictures) == 4
-        for picture in pictures:
-            assert picture.size["width"] > 200
-            assert picture.size["height"] > 60
-        for label in driver.find_elements("css selector", "figure .paper"):
-            assert len(label.get_attribute("aria-label")) > 30
+        check_report(driver, "Learning to match a horse", 4)
         for row, name in (("unweighted", "loss_unweighted"), ("learnt", "loss_learnt")):
             cell = driver.find_element("id", f"{row}-wrong-points").text
             assert cell == f"{100 * numbers[name]:.1f} %"

@@ -82,7 +82,7 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
         return letor_folds.find_folder("OHSUMED", where)
 
     return [
-        letor("OHSUMED", "figure-2-ohsumed", 3.0),
+        letor("OHSUMED", "figure-2-ohsumed", 1.0),
         Step(
             "figure-3-left",
             13.0,
@@ -92,7 +92,7 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
         ),
         Step(
             "figure-3-right",
-            7.0,
+            3.0,
             find_ohsumed,
             lambda: sample_size_part(configure(sizes, data=where), folder, is_quick, jobs),
             lambda rows, summary: evidence.sample_size_effects(rows),
@@ -108,7 +108,7 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
         ),
         Step(
             "house",
-            20.0,
+            12.0,
             lambda: house_frames.find_folder(where),
             lambda: house_part(configure(cmu_house, data=where), folder, is_quick, jobs),
             lambda rows, summary: evidence.house_effects(rows),

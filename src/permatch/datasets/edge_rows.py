@@ -203,14 +203,12 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
     if n_slots > len(edges.slot):
         is_present = np.zeros(n_slots, dtype=bool)
         is_present[edges.slot] = True
-        for g in np.flatnonzero(edges.n_left != edges.n_right):
-            size = edges.sizes[g]
-            block = is_present[edges.starts[g] : edges.starts[g + 1]].reshape(size, size)
-            block[edges.n_left[g] :] = True
-            block[:, edges.n_right[g] :] = True
+        is_extra = _extra_slots(edges)
+        is_present |= is_extra
         features = np.zeros((n_slots, n_features))
-        features[:] = columns.features.mean(axis=0)  # for nodes that are not in the table
         features[edges.slot] = columns.features
+        if is_extra.any():
+            features[is_extra] = columns.features.mean(axis=0)
     elif (edges.slot[1:] > edges.slot[:-1]).all():  # sorted already: nothing to copy
         features = columns.features
     else:
@@ -229,6 +227,17 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
             )
         )
     return graphs
+
+
+def _extra_slots(edges: Edges) -> BoolArray:
+    """Return which slots are edges of nodes that are not in the table."""
+    is_extra = np.zeros(int(edges.starts[-1]), dtype=bool)
+    for g in np.flatnonzero(edges.n_left != edges.n_right):
+        size = edges.sizes[g]
+        block = is_extra[edges.starts[g] : edges.starts[g + 1]].reshape(size, size)
+        block[edges.n_left[g] :] = True
+        block[:, edges.n_right[g] :] = True
+    return is_extra
 
 
 def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:

@@ -16,6 +16,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 
@@ -309,6 +310,7 @@ def _quiet() -> warnings.catch_warnings:
     return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
 
+@cache
 def _told_apart(n_entries: int) -> float:
     """Return how many standard errors tell one of so many entries from zero."""
     from scipy import stats  # half a second: only when it is needed

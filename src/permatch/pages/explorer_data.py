@@ -27,7 +27,7 @@ MAX_NODES, MAX_DOCUMENTS = 1000, 1000
 #: Most feature values in a page, some 10 MB of it.
 MAX_VALUES = 2_000_000
 # Most matchings looked through for those that differ in more than extra nodes.
-_MOST_ALIKE = 10_000
+_MOST_ALIKE = 1000
 # Numbers that single precision holds without becoming 0 or infinite.
 _SINGLE = (1e-37, 1e38)
 
@@ -91,9 +91,13 @@ class MatchView:
 
     @cached_property
     def best(self) -> KBest:
-        """The best matchings, best first; those alike but for extra nodes count once."""
-        n_alike = math.factorial(min(self.graph.n_extra, 9))
-        found = self.distribution.k_best(min(self.n_best * n_alike, _MOST_ALIKE))
+        """The best matchings, best first; those alike but for extra nodes count once.
+
+        Fewer than asked for where too many are alike.
+        """
+        n_alike = math.factorial(self.graph.n_extra)
+        n_wanted = self.n_best if n_alike == 1 else min(self.n_best * n_alike, _MOST_ALIKE)
+        found = self.distribution.k_best(n_wanted)
         n_left, n_right = self.graph.n_sides
         partners = np.minimum(found.matchings[:, :n_left], n_right)
         _, first = np.unique(partners, axis=0, return_index=True)
