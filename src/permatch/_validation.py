@@ -16,6 +16,7 @@ from permatch.errors import (
     InvalidMatchingError,
     InvalidOptionError,
     NaNScoreError,
+    PermatchError,
     ScoreShapeError,
     ScoreTypeError,
     SizeLimitError,
@@ -92,12 +93,27 @@ def _n_dims(element: Any) -> int:
     return n_dims if isinstance(n_dims, int) else np.ndim(element)
 
 
+def refuse_masked(
+    values: Any,
+    name: str,
+    error: type[PermatchError],
+    advice: str = "Fill in or drop what is masked.",
+) -> None:
+    """Raise `error` for a masked array, or nested lists with one in them.
+
+    NumPy would drop the mask without a word and show the numbers under it.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise error(f"{name} must be a plain array, got a masked array. {advice}")
+    if isinstance(values, list | tuple):
+        for item in values:
+            if isinstance(item, np.ma.MaskedArray | list | tuple):
+                refuse_masked(item, name, error, advice)
+
+
 def _as_floats(scores: Any, name: str) -> FloatArray:
-    if isinstance(scores, np.ma.MaskedArray):
-        raise ScoreTypeError(
-            f"{name} must be a plain array, got a masked array. Use scores.filled(-np.inf) "
-            "to forbid the masked edges."
-        )
+    advice = "Use scores.filled(-np.inf) to forbid the masked edges."
+    refuse_masked(scores, name, ScoreTypeError, advice)
     if hasattr(scores, "toarray"):
         raise ScoreTypeError(
             f"{name} must be a dense array, got {type(scores).__name__}. In a sparse "
@@ -179,6 +195,7 @@ def no_perfect_matching(
 
 def check_matchings(matchings: Any, size: int) -> IntArray:
     """Return matchings as an integer array (n, size), each row a permutation, or raise."""
+    refuse_masked(matchings, "a matching", InvalidMatchingError)
     try:
         array = np.asarray(matchings)
     except ValueError as err:
@@ -241,6 +258,7 @@ def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:
     """Return one weight per graph; they sum to one."""
     if sample_weight is None:
         return np.full(n_graphs, 1.0 / n_graphs)
+    refuse_masked(sample_weight, "sample_weight", InvalidOptionError)
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as err:
@@ -312,7 +330,7 @@ def check_rng(rng: Any) -> np.random.Generator:
 
 def _as_index(value: Any) -> int | None:
     """Return a whole number as an int; None for anything else, booleans included."""
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, bool | np.bool_ | np.ma.MaskedArray):
         return None
     try:
         return operator.index(value)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_count, check_matchings
+from permatch._validation import check_count, check_matchings, refuse_masked
 from permatch.errors import (
     FeatureCountError,
     FeatureShapeError,
@@ -70,6 +70,7 @@ class BipartiteGraph:
     def __post_init__(self) -> None:
         features = _as_features(self.features, "features")
         if self.allowed is not None:
+            refuse_masked(self.allowed, "allowed", FeatureTypeError)
             allowed = np.array(self.allowed)
             if allowed.dtype != np.bool_ or allowed.shape != features.shape[:2]:
                 raise FeatureShapeError(
@@ -311,6 +312,10 @@ def _as_features(features: Any, name: str) -> FloatArray:
 
 
 def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
+    advice = (
+        "Fill in what is masked; to forbid an edge use BipartiteGraph(features, allowed)."
+    )
+    refuse_masked(values, name, FeatureTypeError, advice)
     try:
         array = np.asarray(values)
     except ValueError as err:

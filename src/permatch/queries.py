@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._validation import refuse_masked
 from permatch.errors import (
     DocumentTypeError,
     GradeError,
@@ -336,6 +337,7 @@ def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
+    refuse_masked(values, name, DocumentTypeError)
     try:
         return np.asarray(values)
     except ValueError as err:  # rows of different lengths

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import MAX_SCORE, check_count, check_jobs, check_rng
+from permatch._validation import (
+    MAX_SCORE,
+    check_count,
+    check_jobs,
+    check_rng,
+    refuse_masked,
+)
 from permatch.errors import (
     InfiniteScoreError,
     InvalidOptionError,
@@ -239,6 +245,7 @@ class RankingDistribution:
 
 
 def _check_vector(values: ArrayLike, name: str) -> FloatArray:
+    refuse_masked(values, name, ScoreTypeError)
     array = np.asarray(values)
     if array.ndim != 1 or not array.size:
         raise ScoreShapeError(
@@ -283,6 +290,7 @@ def _check_weights(weights: FloatArray, size: int) -> None:
 
 
 def _check_index(index: Any, name: str, size: int) -> np.ndarray:
+    refuse_masked(index, name, InvalidOptionError)
     array = np.asarray(index)
     is_whole = array.dtype.kind in "iu"
     if not is_whole or (array.size and (array.min() < 0 or array.max() >= size)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from permatch._files import whole_file
 from permatch._types import FloatArray
+from permatch._validation import refuse_masked
 from permatch.datasets.edge_table import EdgeTable
 from permatch.errors import TableError
 from permatch.graphs import check_labels
@@ -51,6 +52,7 @@ def edge_table_from_matches(
     """
     matchings = check_labels(table.graphs, matchings)
     if probabilities is not None:
+        refuse_masked(probabilities, "every array of probabilities", TableError)
         shapes = [np.shape(p) for p in probabilities]
         if shapes != [(graph.size, graph.size) for graph in table.graphs]:
             raise TableError(

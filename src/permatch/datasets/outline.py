@@ -10,6 +10,7 @@ import numpy as np
 
 from permatch._optional import require
 from permatch._types import BoolArray, FloatArray
+from permatch._validation import refuse_masked
 from permatch.errors import ImageError
 
 #: An image: an array, the path of a file, or None for scikit-image's horse.
@@ -67,6 +68,7 @@ def _read_pixels(image: Image) -> FloatArray | BoolArray:
         return require("skimage.data", "vision").horse()
     if isinstance(image, str | PathLike):
         return _read_file(Path(fspath(image)))
+    refuse_masked(image, "image", ImageError)
     try:
         array = np.asarray(image)
     except ValueError as err:

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_scores, no_perfect_matching
+from permatch._validation import check_scores, no_perfect_matching, refuse_masked
+from permatch.errors import ScoreTypeError
 
 
 def subtract_row_maxima(scores: FloatArray) -> FloatArray:
@@ -84,6 +85,8 @@ def bayes_matching(marginals: ArrayLike, allowed: BoolArray | None = None) -> In
     >>> bayes_matching(np.array([[0.4, 0.6], [0.6, 0.4]]))
     array([1, 0])
     """
+    refuse_masked(marginals, "marginals", ScoreTypeError)
+    refuse_masked(allowed, "allowed", ScoreTypeError)
     if allowed is None:
         return best_matching(marginals)
     return best_matching(np.where(allowed, marginals, -np.inf))

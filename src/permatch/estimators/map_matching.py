@@ -7,7 +7,7 @@ import numpy as np
 
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_jobs
+from permatch._validation import check_count, check_jobs, refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.estimators.base import (
     BaseMatcher,
@@ -263,6 +263,7 @@ def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] 
         if bounds not in _NAMED_BOUNDS:
             raise InvalidOptionError(f"{required}; got {bounds!r}.")
         bounds = _NAMED_BOUNDS[bounds]
+    refuse_masked(bounds, "bounds", InvalidOptionError)
     try:
         low, high = bounds
         sides = [

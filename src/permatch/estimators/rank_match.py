@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch._validation import check_count, refuse_masked
 from permatch.errors import InvalidOptionError
 from permatch.estimators.rank_problem import (
     RankingProblem,
@@ -352,6 +352,7 @@ def check_levels(levels: Any, largest_grade: int) -> FloatArray:
         f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or a number for every "
         f"grade from 0 to {largest_grade}, never falling and not all the same"
     )
+    refuse_masked(levels, "levels", InvalidOptionError)
     try:
         found = np.array(levels, dtype=np.float64)
     except (TypeError, ValueError) as err:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch._validation import check_count, refuse_masked
 from permatch.errors import InvalidOptionError, InvalidPointsError
 
 #: Distances held in memory at once.
@@ -185,6 +185,7 @@ def _blocks(n_rows: int, n_cols: int) -> list[slice]:
 
 
 def _check_points(points: Any, name: str) -> FloatArray:
+    refuse_masked(points, name, InvalidPointsError)
     try:
         array = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError) as err:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_matchings
+from permatch._validation import check_count, check_matchings, refuse_masked
 from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOptionError
 
 #: How the bins are cut.
@@ -132,6 +132,7 @@ def _pool(
         )
     predicted, is_matched = [np.empty(0)], [np.empty(0)]
     for k, (table, matching) in enumerate(zip(marginals, matchings, strict=True)):
+        refuse_masked(table, f"the table of marginals of graph {k}", InvalidGraphError)
         array = np.asarray(table, dtype=np.float64)
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise InvalidGraphError(

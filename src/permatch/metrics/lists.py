@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch._validation import check_count, refuse_masked
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.queries import check_grades, query_rows
 
@@ -139,6 +139,8 @@ def summarise(values: FloatArray, is_sequence: bool, per_query: bool) -> float |
 
 
 def _check_scores(score: Any) -> FloatArray:
+    advice = "Use score.filled(-np.inf) for documents that come last."
+    refuse_masked(score, "score", InvalidQueriesError, advice)
     try:
         scores = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError) as err:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, Seed
-from permatch._validation import check_count, check_rng
+from permatch._validation import check_count, check_rng, refuse_masked
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 
 # Numbers drawn together; bounds the memory.
@@ -131,6 +131,7 @@ def holm(p_values: Any) -> FloatArray:
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
+    refuse_masked(p_values, "p_values", InvalidOptionError)
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= 1.0)).all():
         raise InvalidOptionError(
@@ -144,6 +145,9 @@ def holm(p_values: Any) -> FloatArray:
 
 
 def _check_pairs(a: Any, b: Any) -> FloatArray:
+    for values in (a, b):
+        advice = "Leave masked queries out of both lists."
+        refuse_masked(values, "a list of values", InvalidQueriesError, advice)
     first, second = (np.asarray(values, dtype=np.float64) for values in (a, b))
     if first.ndim != 1 or first.shape != second.shape or not len(first):
         raise InvalidQueriesError(

@@ -20,6 +20,7 @@ import numpy as np
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
+from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.inference import Glynn
 from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_short_lists
@@ -72,6 +73,7 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
                 f"got {position_weights!r}."
             )
         return 1.0 / np.log2(np.arange(2.0, size + 2.0))
+    refuse_masked(position_weights, "position_weights", InvalidOptionError)
     try:
         weights = np.array(position_weights, dtype=np.float64)
     except (TypeError, ValueError) as err:
