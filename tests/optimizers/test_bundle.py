@@ -204,7 +204,7 @@ def test_too_few_rounds_keep_the_best_point(rng):
     assert optimum.value == min(values)
 
 
-@pytest.mark.parametrize("n_calls", [0, 1, 6])
+@pytest.mark.parametrize("n_calls", [0, 1, 2, 3, 6])
 def test_ctrl_c_keeps_the_best_point(n_calls, rng):
     risk = Hinges(rng)
 
@@ -220,6 +220,8 @@ def test_ctrl_c_keeps_the_best_point(n_calls, rng):
     assert optimum.n_evaluations == n_calls
     values = [height + 0.5e-3 * x @ x for x, height, _ in risk.planes]
     assert optimum.value == min(values, default=np.inf)
+    ends = [(row["loss"], row["gap"]) for row in optimum.history[-1:]]
+    assert ends in ([], [(optimum.value, optimum.gap)])
 
 
 def test_ctrl_c_at_once_keeps_the_start():

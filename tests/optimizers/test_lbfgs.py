@@ -113,6 +113,19 @@ def test_max_iter_keeps_the_best_point(method, rng):
 
 
 @pytest.mark.parametrize("method", SOLVERS)
+@pytest.mark.parametrize(("noise", "max_iter"), [(0.0, 100), (0.1, 100), (0.1, 4)])
+def test_history_ends_with_the_result(method, noise, max_iter, rng):
+    for tol in (1e-13, 1e-20):
+        quadratic = Quadratic(rng, noise=noise)
+        optimum = minimize(
+            quadratic, np.zeros(6), method=method, tol=tol, max_iter=max_iter
+        )
+        last = optimum.history[-1]
+        assert (last["loss"], last["grad_norm"]) == (optimum.value, optimum.grad_norm)
+        assert last["iteration"] == optimum.n_iter <= max_iter
+
+
+@pytest.mark.parametrize("method", SOLVERS)
 @pytest.mark.parametrize("n_before", [0, 1, 4])
 def test_an_interrupt_keeps_the_best_point(method, n_before, rng):
     quadratic = Quadratic(rng)
@@ -126,6 +139,7 @@ def test_an_interrupt_keeps_the_best_point(method, n_before, rng):
     assert optimum.is_interrupted
     assert not optimum.is_converged
     assert optimum.n_evaluations == n_before
+    assert [row["grad_norm"] for row in optimum.history[-1:]] in ([], [optimum.grad_norm])
     if n_before == 0:
         np.testing.assert_array_equal(optimum.coef, np.zeros(6))
         assert optimum.grad_norm == np.inf

@@ -103,6 +103,10 @@ class WholeListProblem(RankingProblem):
         if not (loss.forms == "exact").any() or first.is_interrupted:
             return first
         last = self._minimize(loss, alpha, first.coef, tol, max_iter, on_iteration)
+        if not last.n_evaluations:  # interrupted at once
+            return replace(
+                first, is_converged=False, is_interrupted=True, message=last.message
+            )
         later = [_after(row, first.history[-1]) for row in last.history]
         return replace(
             last,

@@ -165,6 +165,7 @@ def minimize_bundle(
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
+        run.end_with_best()
     is_converged = run.gap <= tol
     if is_converged:
         message = f"the duality gap is at most {tol:g} of the objective"
@@ -248,6 +249,13 @@ class _Run:
         if (self.value, self.lower_bound) != had:  # else it might go round in circles
             self._planes.end_round()
         self._note()
+
+    def end_with_best(self) -> None:
+        """Let the history of a run cut short end with what it has reached."""
+        last = self.history[-1] if self.history else None
+        reached = self.value, self.lower_bound
+        if last is not None and (last["loss"], last["lower_bound"]) != reached:
+            self._note()
 
     def _master(self, pull: float) -> FloatArray | None:
         """Return the point that minimises the model; its dual may raise the lower bound."""

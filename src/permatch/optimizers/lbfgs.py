@@ -69,7 +69,8 @@ class Optimum:
         Why it ended, in words.
     history : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, counted
-        from the start of the run on; the first entry is the start itself.
+        from the start of the run on; the first entry is the start itself, the last one
+        the point returned.
     """
 
     coef: FloatArray
@@ -154,6 +155,7 @@ def minimize(
         is_interrupted = True
         message = "interrupted"
     best = trace.best if trace.n_evaluations else _Point(point, np.nan, point, np.inf)
+    trace.end_with_best()
     return Optimum(
         coef=best.coef,
         value=best.value,
@@ -217,6 +219,7 @@ class _Trace:
         self._on_iteration = on_iteration
         self.is_zero = is_zero
         self._recent: list[_Point] = []  # evaluated since the last iteration ended
+        self._noted: _Point | None = None  # that of the last entry of the history
         self._began = time.perf_counter()
 
     @property
@@ -259,6 +262,16 @@ class _Trace:
         self._recent = [point]
         self._note(point)
 
+    def end_with_best(self) -> None:
+        """Let the history end with the best point, be it one that a line search left."""
+        if not self.history or self._noted is self.best:
+            return
+        if self.n_iter == 0:  # the start stays as it is
+            self.n_iter = 1
+            self._note(self.best)
+        else:
+            self.history[-1] |= {"loss": self.best.value, "grad_norm": self.best.grad_norm}
+
     def _end_within_noise(self, point: _Point) -> None:
         self.best = point
         self.is_within_noise = True
@@ -274,6 +287,7 @@ class _Trace:
         return point.value < self.best.value
 
     def _note(self, point: _Point) -> None:
+        self._noted = point
         row = {
             "iteration": self.n_iter,
             "loss": point.value,

@@ -109,9 +109,14 @@ class _Trace:
         self.n_iter = self.n_evaluations = 0
         self.history: list[dict[str, float]] = []
         self._value_and_grad = value_and_grad
-        self._on_iteration = on_iteration
+        self.on_iteration = on_iteration
         self._factor: tuple[FloatArray, bool] | None = None
         self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began."""
+        return time.perf_counter() - self._began
 
     def begin(self) -> None:
         """Evaluate the start."""
@@ -167,11 +172,11 @@ class _Trace:
             "loss": value,
             "grad_norm": grad_norm,
             "evaluations": self.n_evaluations,
-            "seconds": time.perf_counter() - self._began,
+            "seconds": self.seconds,
         }
         self.history.append(row)
-        if self._on_iteration is not None:
-            self._on_iteration(row)
+        if self.on_iteration is not None:
+            self.on_iteration(row)
 
 
 def _fall_back(
@@ -179,12 +184,19 @@ def _fall_back(
 ) -> Optimum:
     """Go on from the best point by quasi-Newton steps."""
     n_iter, n_evaluations = trace.n_iter, trace.n_evaluations
+    seconds = trace.seconds
+    show = trace.on_iteration
+
+    def counted_on(row: dict[str, float]) -> dict[str, float]:
+        return row | {
+            "iteration": n_iter + row["iteration"],
+            "evaluations": n_evaluations + row["evaluations"],
+            "seconds": seconds + row["seconds"],
+        }
 
     def on_iteration(row: dict[str, float]) -> None:
-        if row["iteration"]:  # the start is in the history already
-            trace.n_iter = n_iter + int(row["iteration"])
-            trace.n_evaluations = n_evaluations + int(row["evaluations"])
-            trace.note(row["loss"], row["grad_norm"])
+        if show is not None and row["iteration"]:  # the start was shown already
+            show(counted_on(row))
 
     rest = minimize(
         value_and_grad,
@@ -203,7 +215,7 @@ def _fall_back(
         is_converged=rest.is_converged,
         is_interrupted=rest.is_interrupted,
         message=rest.message,
-        history=trace.history,
+        history=trace.history + [counted_on(row) for row in rest.history[1:]],
     )
 
 
