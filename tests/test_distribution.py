@@ -411,7 +411,7 @@ def test_samples_of_a_chain_follow_its_options(rng):
 
 
 def test_later_samples_need_no_pilot(rng, monkeypatch):
-    from permatch.inference.drawing import matching_samples
+    from permatch.inference.sampling import matching_samples
 
     d = pm.MatchingDistribution(0.5 * rng.normal(size=(26, 26)))
     first = d.sample(3, rng=0)

@@ -7,8 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch import errors
-from permatch.inference.drawing import matching_samples
-from permatch.inference.drawing.matching_samples import MatchingSamples
+from permatch.inference.sampling import matching_samples
+from permatch.inference.sampling.matching_samples import MatchingSamples
 from tests.helpers import ENGINES
 
 NAN, INF = np.nan, np.inf

@@ -8,7 +8,7 @@ import pytest
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
 from permatch.inference.bethe import Bethe
-from permatch.kernels.repair import repair
+from permatch.kernels.projection import repair
 from tests.helpers import random_scores
 
 G4 = 0.5 * np.array([[0.0, 1, 2, 3], [1, 0, 1, 2], [3, 1, 0, 1], [2, 2, 1, 0]])

@@ -8,8 +8,8 @@ import pytest
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
 from permatch.inference.base import Job
-from permatch.inference.drawing.gbas import CoinEstimate, heads_interval, heads_needed
 from permatch.inference.huber_law import HuberLaw
+from permatch.inference.sampling.gbas import CoinEstimate, heads_interval, heads_needed
 from permatch.inference.scaling import reduce_scores
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value

@@ -8,17 +8,17 @@ import pytest
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
 from permatch.inference import allowance
-from permatch.inference.drawing import nesting_run
-from permatch.inference.drawing.betting import Gambler, bet_until
-from permatch.inference.drawing.estimates import (
+from permatch.inference.nesting import Nesting
+from permatch.inference.sampling import nesting_run
+from permatch.inference.sampling.betting import Gambler, bet_until
+from permatch.inference.sampling.estimates import (
     add_sums,
     empty_sums,
     estimate_from_filters,
     log_mean,
 )
-from permatch.inference.drawing.nesting_table import NestingTable, deepen
-from permatch.inference.drawing.proposals import balanced_weights, make_plan, tightest_plan
-from permatch.inference.nesting import Nesting
+from permatch.inference.sampling.nesting_table import NestingTable, deepen
+from permatch.inference.sampling.proposals import balanced_weights, make_plan, tightest_plan
 from permatch.inference.scaling import reduce_scores
 from permatch.kernels.particles import run_filter
 from permatch.kernels.random import seed_state

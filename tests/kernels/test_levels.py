@@ -11,15 +11,15 @@ import pytest
 from scipy.special import logsumexp
 
 from permatch.inference.levels import _infer_levels, _infer_list
-from permatch.kernels.levels import PROFILE
-from permatch.kernels.levels_counts import fill_covariance, fill_products
-from permatch.kernels.levels_dp import count_cells, infer_by_counting
-from permatch.kernels.levels_fourier import (
+from permatch.kernels.ranking.levels import PROFILE
+from permatch.kernels.ranking.levels_dp import count_cells, infer_by_counting
+from permatch.kernels.ranking.levels_fourier import (
     choose_points,
     expected_points,
     fill_periods,
     infer_by_fourier,
 )
+from permatch.kernels.ranking.levels_tilt import fill_covariance, fill_products
 
 # A few hundred roundings of numbers of order one.
 TOL = 1e-12
@@ -191,8 +191,8 @@ def test_counting_many_small_levels(rng):
 
 CODE = """
 import numpy as np
-from permatch.kernels.levels_dp import draw_levels, fill_forward
-from permatch.kernels.levels_draw import reject_levels, run_chain
+from permatch.kernels.ranking.levels_dp import draw_levels, fill_forward
+from permatch.kernels.ranking.levels_draw import reject_levels, run_chain
 from permatch.objectives import WholeListLikelihood
 grades = np.array([0, 0, 1, 2, 0, 2, 0, 1, 1, 2, 1, 0])
 loss = WholeListLikelihood([0, 7, 11, 12], grades, np.arange(3.0), np.full(3, 1 / 3))

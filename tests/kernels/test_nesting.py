@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference.drawing.proposals import (
+from permatch.inference.sampling.proposals import (
     balanced_weights,
     make_plan,
     sharpened_columns,
 )
 from permatch.inference.scaling import reduce_scores
 from permatch.kernels.adapart import soules_factors, soules_steps, split
-from permatch.kernels.minors import small_sets
-from permatch.kernels.nesting import fill_head, weigh_chunk
-from permatch.kernels.random import next_word, seed_state, uniform
-from permatch.kernels.tail_bounds import (
+from permatch.kernels.bounds import (
     extended_steps,
     fill_extended,
     fill_huber_law,
     huber_law_nodes,
 )
+from permatch.kernels.nesting import fill_head, weigh_chunk
+from permatch.kernels.random import next_word, seed_state, uniform
+from permatch.kernels.subset_dp import small_sets
 from tests.helpers import random_scores
 
 # The golden case of the notes on samplers.

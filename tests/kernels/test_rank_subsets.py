@@ -11,9 +11,9 @@ import pytest
 
 import permatch as pm
 from permatch.decoding import best_matching
-from permatch.kernels.rank_hinge import add_hinges
-from permatch.kernels.rank_pairs import add_queries
-from permatch.kernels.rank_subsets import add_short_lists
+from permatch.kernels.ranking.hinge import add_hinges
+from permatch.kernels.ranking.pairs import add_queries
+from permatch.kernels.ranking.subsets import add_short_lists
 
 # Values are of order one to a thousand, slopes of order ten.
 VALUE_RTOL = 1e-12
@@ -131,9 +131,9 @@ def test_best_placements_by_sets_and_by_assignment(rng):
 CODE = """
 import json, sys
 import numpy as np
-from permatch.kernels.rank_hinge import add_hinges
-from permatch.kernels.rank_pairs import add_queries
-from permatch.kernels.rank_subsets import add_short_lists
+from permatch.kernels.ranking.hinge import add_hinges
+from permatch.kernels.ranking.pairs import add_queries
+from permatch.kernels.ranking.subsets import add_short_lists
 given = {key: np.array(value) for key, value in json.load(sys.stdin).items()}
 subsets = [given[k] for k in ("scores", "rows", "patterns", "targets", "weights", "c")]
 answers = []

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.kernels.letor_text import fill_rows
+from permatch.kernels.ranking.letor_text import fill_rows
 
 
 class Block(NamedTuple):

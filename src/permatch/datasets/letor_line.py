@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from permatch.errors import LetorFileError
-from permatch.kernels.letor_text import MAX_FEATURES
+from permatch.kernels.ranking.letor_text import MAX_FEATURES
 from permatch.queries import LARGEST_GRADE
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)

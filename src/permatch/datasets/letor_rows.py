@@ -21,7 +21,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.datasets.letor_blocks import Block
 from permatch.datasets.letor_line import Line, parse_line
 from permatch.errors import LetorFileError
-from permatch.kernels.letor_text import (
+from permatch.kernels.ranking.letor_text import (
     POWERS,
     UNUSUAL,
     find_document,

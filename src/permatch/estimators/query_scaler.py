@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from permatch._types import IntArray
 from permatch.errors import InvalidOptionError, InvalidQueriesError, NotFittedError
-from permatch.kernels.query_scaling import (
+from permatch.kernels.ranking.query_scaling import (
     scale_minmax,
     scale_minmax_sparse,
     scale_standard,

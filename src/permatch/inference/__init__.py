@@ -6,14 +6,14 @@ from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
 from permatch.inference.bounds import log_partition_bounds
 from permatch.inference.chains.draws import draw_chain
-from permatch.inference.drawing.matching_samples import MatchingSamples
-from permatch.inference.drawing.nesting_table import NestingTable
 from permatch.inference.enumeration import Enumeration, all_matchings
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
 from permatch.inference.result import Diagnostics, InferenceResult
 from permatch.inference.ryser import Ryser
+from permatch.inference.sampling.matching_samples import MatchingSamples
+from permatch.inference.sampling.nesting_table import NestingTable
 from permatch.inference.scaling import reduce_scores
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsification import Sparsification, sparsify

@@ -9,8 +9,8 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.inference._options import check_limited_count, keep
-from permatch.inference.drawing.perfect import PerfectSampler, Trials
-from permatch.inference.drawing.proposals import balanced_weights
+from permatch.inference.sampling.perfect import PerfectSampler, Trials
+from permatch.inference.sampling.proposals import balanced_weights
 from permatch.kernels.adapart import soules_factors, soules_steps, try_chunk
 from permatch.kernels.random import seed_state
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_choice, keep
-from permatch.inference.drawing.perfect import PerfectSampler, Trials
-from permatch.inference.drawing.proposals import balanced_weights, columns_by_entropy
+from permatch.inference.sampling.perfect import PerfectSampler, Trials
+from permatch.inference.sampling.proposals import balanced_weights, columns_by_entropy
+from permatch.kernels.bounds import fill_huber_law, huber_law_nodes
 from permatch.kernels.huber_law import try_chunk
 from permatch.kernels.random import seed_state
-from permatch.kernels.tail_bounds import fill_huber_law, huber_law_nodes
 
 _BOUNDS = ("published", "tight")
 

@@ -21,10 +21,10 @@ from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.inference.auto import AutoEngine
 from permatch.inference.subset_dp import SamplingTable
-from permatch.kernels.levels import EXACT, PROFILE, count_queries, tilt_queries
-from permatch.kernels.levels_dp import count_cells, draw_levels, fill_forward
-from permatch.kernels.levels_draw import reject_levels
-from permatch.kernels.levels_tilt import padded
+from permatch.kernels.ranking.levels import EXACT, PROFILE, count_queries, tilt_queries
+from permatch.kernels.ranking.levels_dp import count_cells, draw_levels, fill_forward
+from permatch.kernels.ranking.levels_draw import reject_levels
+from permatch.kernels.ranking.levels_tilt import padded
 
 #: A Fourier sum over R levels has about this many points to the power R - 1.
 POINTS_PER_AXIS = 16
@@ -36,7 +36,7 @@ _SAMPLES_PER_ROUND = 4096
 
 
 class ByLevels:
-    """Exact inference by counts of levels; see `permatch.kernels.levels`.
+    """Exact inference by counts of levels; see `permatch.kernels.ranking.levels`.
 
     Parameters
     ----------

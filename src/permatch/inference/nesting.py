@@ -21,11 +21,11 @@ from permatch.inference._options import (
 )
 from permatch.inference.allowance import Allowance
 from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.drawing.betting import bet_until, draws_needed
-from permatch.inference.drawing.estimates import Answer
-from permatch.inference.drawing.nesting_run import NestingRun, Settings
-from permatch.inference.drawing.nesting_table import deepen
 from permatch.inference.result import Diagnostics, StackResult, weakest
+from permatch.inference.sampling.betting import bet_until, draws_needed
+from permatch.inference.sampling.estimates import Answer
+from permatch.inference.sampling.nesting_run import NestingRun, Settings
+from permatch.inference.sampling.nesting_table import deepen
 from permatch.inference.scaling import reduce_stack
 from permatch.kernels.nesting import weigh_chunk
 from permatch.kernels.random import seed_state

@@ -15,7 +15,7 @@ import numpy as np
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
-from permatch.kernels.levels_draw import run_chain
+from permatch.kernels.ranking.levels_draw import run_chain
 
 _N_CHAINS = 8
 _N_TEMPERATURES = 24

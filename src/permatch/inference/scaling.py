@@ -8,8 +8,12 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.kernels.scaling import reduce_one, scale_stack
-from permatch.kernels.support import forbid_impossible, reduce_and_match
+from permatch.kernels.scaling import (
+    forbid_impossible,
+    reduce_and_match,
+    reduce_one,
+    scale_stack,
+)
 
 # Entries handled by one scaling task; small enough to share out, large enough to be worth
 # it.

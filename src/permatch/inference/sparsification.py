@@ -10,6 +10,7 @@ from permatch._validation import check_count, check_scores, no_perfect_matching
 from permatch.inference._options import check_number
 from permatch.kernels.bethe import infer_stack, pass_messages
 from permatch.kernels.bounds import log_minor_bounds
+from permatch.kernels.scaling import reduce_and_match
 from permatch.kernels.sparsified import (
     fill_cofactors,
     fill_regrets,
@@ -17,7 +18,6 @@ from permatch.kernels.sparsified import (
     log_growth,
     merge,
 )
-from permatch.kernels.support import reduce_and_match
 
 #: Largest block that `Sparsified` solves by default.
 MAX_BLOCK = 24

@@ -1,6 +1,6 @@
 """Perfect samples by accept-reject, as Huber and Law proposed.
 
-Columns are matched in the order 0, 1, ... .  With the row bounds of `tail_bounds`,
+Columns are matched in the order 0, 1, ... .  With the row bounds of `kernels.bounds`,
 ``bounds[i, c]`` over columns c, c + 1, .., the set of matchings that are left is bounded by
 the product over the free rows.  Column c takes the free row i with probability
 

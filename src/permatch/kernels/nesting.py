@@ -1,7 +1,8 @@
 """Nesting importance sampling: draws of known weight, one column after the other.
 
-With a bound that nests (`tail_bounds`), ``bounds[i, c]`` of row i over columns c, c + 1, ..
-and U = prod_i bounds[i, 0], column c takes the free row i with probability proportional to
+With a bound that nests (`kernels.bounds`), ``bounds[i, c]`` of row i over columns c and
+after, and U = prod_i bounds[i, 0], column c takes the free row i with probability
+proportional to
 
     ratios[c, i] = A[i, c] / bounds[i, c + 1],      t_c = sum of the ratios of free rows,
 
@@ -20,6 +21,10 @@ The first d columns, the head, may be drawn without any loss: the table
 
 holds the weight of giving the columns of S to rows 0 .. r, the other rows going to the
 tail; walking it backwards draws the head, and U_d = head[n, all] <= U replaces U.
+
+Estimates and their errors follow from sums over the draws (`Sums`).  Weights are kept
+relative to a reference, the first one; it moves when one is much larger. The last k columns
+of a draw enter by the marginals of its minor instead of a choice.
 """
 
 import math
@@ -29,14 +34,16 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.lanes import LANES, choose_rows, multiply, settle
-from permatch.kernels.minors import SmallSets, draw_matching, fill_forward
 from permatch.kernels.random import uniform
 from permatch.kernels.simd import WIDTH
+from permatch.kernels.subset_dp import SmallSets, draw_minor, fill_flows, fill_minors
 
 # Ratios above this are as good as certain; any positive ratios give unbiased weights.
 _LARGEST_RATIO = 1e30
 # Stands for the logarithm of 0 where it is multiplied by 0.
 _DEAD = -1e9
+# The reference moves when a weight is so much larger, in logs.
+_MOVE = 30.0
 
 
 class Proposal(NamedTuple):
@@ -223,7 +230,7 @@ def accept_chunk(proposal, state, n_draws, matchings):
         draw_block(proposal, state, free, rows, logs)
         for first_lane in range(0, LANES, WIDTH):
             fill_minor(proposal, rows, first_lane, scratch.minor)
-            fill_forward(scratch.minor, proposal.sets, scratch.forward)
+            fill_minors(scratch.minor, proposal.sets, scratch.forward)
             for q in range(WIDTH):
                 lane = first_lane + q
                 weight = math.exp(logs[lane]) * scratch.forward[full, q]
@@ -231,7 +238,7 @@ def accept_chunk(proposal, state, n_draws, matchings):
                     continue
                 for r in range(k):
                     numbers[r] = uniform(state)
-                draw_matching(scratch.minor, q, scratch.forward, numbers, cols)
+                draw_minor(scratch.minor, q, scratch.forward, numbers, cols)
                 for c in range(n - k):
                     matchings[n_kept, c] = rows[c, lane]
                 for r in range(k):
@@ -253,9 +260,90 @@ def weigh_chunk(proposal, state, log_weights):
         draw_block(proposal, state, free, rows, logs)
         for first_lane in range(0, LANES, WIDTH):
             fill_minor(proposal, rows, first_lane, scratch.minor)
-            fill_forward(scratch.minor, proposal.sets, scratch.forward)
+            fill_minors(scratch.minor, proposal.sets, scratch.forward)
             for q in range(WIDTH):
                 permanent = scratch.forward[full, q]
                 log_weights[first + first_lane + q] = logs[first_lane + q] + (
                     math.log(permanent) if permanent > 0.0 else -np.inf
                 )
+
+
+class Sums(NamedTuple):
+    """Sums over draws of weights w = exp(log X - reference) and edge beliefs b.
+
+    `totals`: reference, sum of w, sum of w^2, largest w, number of draws.  The others are
+    (m, m), by column in the order drawn, then row: sums of w b, w^2 b and w^2 b^2.
+    """
+
+    totals: np.ndarray
+    first: np.ndarray
+    cross: np.ndarray
+    second: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def add_block(proposal, rows, logs, scratch, sums):
+    """Finish the draws of a block by the permanents of their minors; add them up."""
+    n, k = proposal.tail.shape
+    n_drawn = n - k
+    full = (1 << k) - 1
+    minor, flows, forward, backward = scratch
+    for first_lane in range(0, LANES, WIDTH):
+        fill_minor(proposal, rows, first_lane, minor)
+        fill_minors(minor, proposal.sets, forward)
+        fill_flows(minor, proposal.sets, forward, backward, flows)
+        for q in range(WIDTH):
+            lane = first_lane + q
+            permanent = forward[full, q]
+            sums.totals[4] += 1.0
+            if permanent == 0.0 or logs[lane] == -np.inf:
+                continue
+            weight = add_weight(sums, logs[lane] + math.log(permanent))
+            square = weight * weight
+            for c in range(n_drawn):
+                row = rows[c, lane]
+                sums.first[c, row] += weight
+                sums.cross[c, row] += square
+            for r in range(k):
+                row = rows[n_drawn + r, lane]
+                for j in range(k):
+                    belief = flows[r, j, q] / permanent
+                    sums.first[n_drawn + j, row] += weight * belief
+                    sums.cross[n_drawn + j, row] += square * belief
+                    sums.second[n_drawn + j, row] += square * belief * belief
+
+
+@njit(cache=True, nogil=True)
+def add_chunk(proposal, state, n_draws, sums):
+    """Add `n_draws` draws, a multiple of `LANES`, to the sums."""
+    n, k = proposal.tail.shape
+    free = np.empty((n, LANES))
+    rows = np.empty((n, LANES), np.int64)
+    logs = np.empty(LANES)
+    scratch = make_scratch(k)
+    for _ in range(n_draws // LANES):
+        draw_block(proposal, state, free, rows, logs)
+        add_block(proposal, rows, logs, scratch, sums)
+    sums.second[: n - k] = sums.cross[: n - k]  # a belief of 0 or 1 is its own square
+
+
+@njit(cache=True, nogil=True)
+def add_weight(sums, log_weight):
+    """Count a draw's weight and return it, relative to the reference."""
+    totals = sums.totals
+    if totals[1] == 0.0:
+        totals[0] = log_weight
+    elif log_weight - totals[0] > _MOVE:
+        factor = math.exp(totals[0] - log_weight)
+        totals[0] = log_weight
+        totals[1] *= factor
+        totals[2] *= factor * factor
+        totals[3] *= factor
+        sums.first[:] *= factor
+        sums.cross[:] *= factor * factor
+        sums.second[:] *= factor * factor
+    weight = math.exp(log_weight - totals[0])
+    totals[1] += weight
+    totals[2] += weight * weight
+    totals[3] = max(totals[3], weight)
+    return weight

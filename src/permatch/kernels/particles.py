@@ -13,8 +13,7 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.lanes import LANES, choose_rows
-from permatch.kernels.nesting import draw_head, make_scratch
-from permatch.kernels.nesting_sums import add_block
+from permatch.kernels.nesting import add_block, draw_head, make_scratch
 from permatch.kernels.random import uniform
 from permatch.kernels.simd import WIDTH, load, splat, store
 

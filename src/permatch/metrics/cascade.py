@@ -7,7 +7,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import GradeError
-from permatch.kernels.ranked_lists import expected_stops, kendall_tau_b
+from permatch.kernels.ranking.lists import expected_stops, kendall_tau_b
 from permatch.metrics.lists import (
     TIES,
     RankedLists,

@@ -13,7 +13,7 @@ import numpy as np
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.errors import GradeError, InvalidOptionError
-from permatch.kernels.rank_pairs import add_queries
+from permatch.kernels.ranking.pairs import add_queries
 from permatch.objectives.grade_runs import sort_by_grade
 from permatch.objectives.subset_likelihood import check_finite
 

@@ -24,7 +24,7 @@ import numpy as np
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.errors import GradeError, InvalidOptionError
-from permatch.kernels.rank_hinge import MAX_SET_SIZE, add_hinges
+from permatch.kernels.ranking.hinge import MAX_SET_SIZE, add_hinges
 from permatch.objectives.subset_likelihood import (
     PositionWeights,
     Ties,

@@ -17,7 +17,7 @@ from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch._validation import MAX_SCORE
 from permatch.errors import PrecisionError
-from permatch.kernels.linear import add_rows, add_squares, score_rows
+from permatch.kernels.ranking.linear import add_rows, add_squares, score_rows
 
 # Values of a task; less is not worth a thread.
 _VALUES_PER_TASK = 1 << 19

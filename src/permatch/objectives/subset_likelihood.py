@@ -23,7 +23,7 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.inference import Glynn
-from permatch.kernels.rank_subsets import MAX_LANE_SIZE, add_short_lists
+from permatch.kernels.ranking.subsets import MAX_LANE_SIZE, add_short_lists
 from permatch.objectives.subsets import TIES, SubsetGroup, Subsets
 
 Ties = Literal["average", "first"]

@@ -27,7 +27,7 @@ import numpy as np
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
-from permatch.kernels.levels import (
+from permatch.kernels.ranking.levels import (
     EXACT,
     PROFILE,
     SKIPPED,

@@ -14,10 +14,10 @@ from permatch.inference._words import seconds_in_words
 from permatch.inference.allowance import Allowance
 from permatch.inference.base import AbstractEngine, Job
 from permatch.inference.bethe import Bethe
-from permatch.inference.drawing.estimates import disagree
 from permatch.inference.escalation.parts import PartAnswer
 from permatch.inference.nesting import Nesting
 from permatch.inference.result import weakest
+from permatch.inference.sampling.estimates import disagree
 from permatch.inference.swap_chain import SwapChain
 
 # Belief propagation goes through all edges at this pace, and at least so many times.

@@ -11,7 +11,7 @@ from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference.allowance import Allowance
 from permatch.inference.base import Job
-from permatch.inference.drawing.estimates import (
+from permatch.inference.sampling.estimates import (
     Answer,
     Estimate,
     add_sums,
@@ -23,9 +23,9 @@ from permatch.inference.drawing.estimates import (
     pool,
     relative_variance,
 )
-from permatch.inference.drawing.proposals import Plan, balanced_weights, make_plan
+from permatch.inference.sampling.proposals import Plan, balanced_weights, make_plan
 from permatch.kernels.lanes import LANES
-from permatch.kernels.nesting_sums import Sums, add_chunk
+from permatch.kernels.nesting import Sums, add_chunk
 from permatch.kernels.particles import run_filter
 from permatch.kernels.random import seed_state
 

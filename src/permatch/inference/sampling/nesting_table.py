@@ -9,16 +9,15 @@ from permatch._types import IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError
 from permatch.inference.base import Job
-from permatch.inference.drawing.estimates import empty_sums, log_mean
-from permatch.inference.drawing.proposals import (
+from permatch.inference.sampling.estimates import empty_sums, log_mean
+from permatch.inference.sampling.proposals import (
     Plan,
     balanced_weights,
     make_plan,
     tightest_plan,
 )
 from permatch.inference.scaling import reduce_stack
-from permatch.kernels.nesting import accept_chunk
-from permatch.kernels.nesting_sums import add_chunk
+from permatch.kernels.nesting import accept_chunk, add_chunk
 from permatch.kernels.random import seed_state
 
 # Draws of one task; fixed, so that answers do not depend on the number of threads.

@@ -19,8 +19,8 @@ from permatch.inference._options import (
     keep,
 )
 from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.drawing.gbas import CoinEstimate, heads_needed
 from permatch.inference.result import Diagnostics, StackResult
+from permatch.inference.sampling.gbas import CoinEstimate, heads_needed
 from permatch.inference.scaling import reduce_stack
 
 _ADVICE = (

@@ -22,7 +22,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.levels_counts import FAST
+from permatch.kernels.ranking.levels_tilt import FAST
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -24,14 +24,18 @@ The steps are kernels of their own, as each compiles all that it calls.
 import numpy as np
 from numba import njit
 
-from permatch.kernels.levels_counts import factor_in_place, fill_covariance, fill_products
-from permatch.kernels.levels_dp import count_cells, infer_by_counting
-from permatch.kernels.levels_fourier import (
+from permatch.kernels.ranking.levels_dp import count_cells, infer_by_counting
+from permatch.kernels.ranking.levels_fourier import (
     expected_points,
     fill_periods,
     infer_by_fourier,
 )
-from permatch.kernels.levels_tilt import minimise_tilt
+from permatch.kernels.ranking.levels_tilt import (
+    factor_in_place,
+    fill_covariance,
+    fill_products,
+    minimise_tilt,
+)
 
 #: Time of a point of the Fourier sum in states of the recursion over counts.
 POINT_COST = 0.7

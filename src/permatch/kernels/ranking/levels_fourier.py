@@ -29,7 +29,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.levels_counts import factor_in_place
+from permatch.kernels.ranking.levels_tilt import factor_in_place
 from permatch.kernels.simd import WIDTH, load, splat, store, total
 
 TILE = 2 * WIDTH

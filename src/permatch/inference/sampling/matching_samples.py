@@ -10,11 +10,11 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError, SizeLimitError
-from permatch.inference.drawing.estimates import empty_sums, log_mean
-from permatch.inference.drawing.nesting_table import NestingTable
+from permatch.inference.sampling.estimates import empty_sums, log_mean
+from permatch.inference.sampling.nesting_table import NestingTable
 from permatch.inference.sparsification import plan_blocks
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
-from permatch.kernels.nesting_sums import add_chunk
+from permatch.kernels.nesting import add_chunk
 from permatch.kernels.random import seed_state
 
 #: Matchings across blocks that are left out have at most this probability, all together.

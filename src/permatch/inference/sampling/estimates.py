@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.inference.drawing.betting import MeanInterval
-from permatch.inference.drawing.proposals import Plan
-from permatch.kernels.nesting_sums import Sums
+from permatch.inference.sampling.betting import MeanInterval
+from permatch.inference.sampling.proposals import Plan
+from permatch.kernels.nesting import Sums
 
 # Fewer effective draws, or filters, or draws of all filters, are not to be trusted, ...
 _FEWEST_EFFECTIVE, _FEWEST_FILTERS, _FEWEST_PARTICLES = 100.0, 5.0, 1000

@@ -1,0 +1,1 @@
+"""Kernels on ranked lists of documents, and on LETOR text."""
