@@ -45,27 +45,3 @@ def test_a_bar_for_long_work_on_a_terminal(monkeypatch, capsys):
         assert on_progress is not None
         on_progress(3)
     assert "work" in capsys.readouterr().err
-
-
-def test_an_interrupt_stops_all_threads_before_their_next_task(rng):
-    from permatch._parallel import run_tasks
-
-    done = []
-
-    def task(k):
-        if k == 3:
-            raise KeyboardInterrupt
-        done.append(k)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks(task, 100_000, 4)
-    assert len(done) < 100_000
-    # Nothing is left behind: the next call works.
-    assert pm.infer(rng.normal(size=(19, 19)), n_jobs=2).is_exact
-
-
-def test_an_error_in_a_helper_thread_is_raised():
-    from permatch._parallel import run_tasks
-
-    with pytest.raises(ZeroDivisionError):
-        run_tasks(lambda k: 1 // (500 - k), 1000, 3)

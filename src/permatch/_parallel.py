@@ -1,13 +1,62 @@
-"""Fixed tasks shared out over threads.
+"""Fixed tasks shared out over threads, and long tasks cut into slices.
 
 The tasks are cut the same way whatever the number of threads, and every task writes to
 its own place, so a result never depends on `n_jobs`.  The calling thread works too: one
-job starts no thread at all, and Ctrl-C lands between two tasks.
+job starts no thread at all.
+
+Compiled code does not hear Ctrl-C.  A kernel that may take long is therefore called for
+one range of its units after the other, each short; Ctrl-C lands between two of them, and
+threads that other threads wait for stop there too.
 """
 
 import itertools
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+#: Seconds that a slice is meant to take.
+_SLICE = 0.1
+# A slice is at most so many times as long as the one before: early times are rough.
+_GROWTH = 8.0
+# On Windows a wait without end is deaf to Ctrl-C.
+_PATIENCE = 0.5
+
+
+class _Stopped(BaseException):
+    """Another thread has failed or was interrupted: leave, there is nothing to report."""
+
+
+class _Run:
+    """Threads that stop together, each with the runs it is nested in."""
+
+    _local = threading.local()
+
+    def __init__(self) -> None:
+        self.outer: _Run | None = self.current()
+        self.has_failed = False
+
+    @classmethod
+    def current(cls) -> "_Run | None":
+        """Return the run that this thread works for."""
+        return getattr(cls._local, "run", None)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.has_failed or (self.outer is not None and self.outer.is_stopped)
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        """Work for this run; an exception stops all of its threads."""
+        before = self.current()
+        self._local.run = self
+        try:
+            work()
+        except BaseException:
+            self.has_failed = True
+            raise
+        finally:
+            self._local.run = before
 
 
 def run_tasks(
@@ -19,29 +68,66 @@ def run_tasks(
     """Call ``task(0) .. task(n_tasks - 1)``, each once, on `n_jobs` threads.
 
     `on_progress`, if given, is called from the calling thread with the number of tasks
-    begun so far.  The first exception stops every thread before its next task and is
-    raised.
+    begun so far.  The first exception stops every thread before its next task, or its next
+    slice of one, and is raised.
     """
     ticket = itertools.count()  # next() on it is atomic
-    is_stopped = False
+    run = _Run()
 
     def work(report: Callable[[int], None] | None) -> None:
-        nonlocal is_stopped
-        try:
-            while not is_stopped and (index := next(ticket)) < n_tasks:
-                task(index)
-                if report is not None:
-                    report(index + 1)
-        except BaseException:
-            is_stopped = True
-            raise
+        while not run.is_stopped and (index := next(ticket)) < n_tasks:
+            task(index)
+            if report is not None:
+                report(index + 1)
 
     n_helpers = min(n_jobs, n_tasks) - 1
     if n_helpers <= 0:
-        work(on_progress)
+        run(lambda: work(on_progress))
         return
     with ThreadPoolExecutor(n_helpers, thread_name_prefix="permatch") as pool:
-        helpers = [pool.submit(work, None) for _ in range(n_helpers)]
-        work(on_progress)
-        for helper in helpers:
-            helper.result()
+        helpers = [pool.submit(run, lambda: work(None)) for _ in range(n_helpers)]
+
+        def work_and_wait() -> None:
+            work(on_progress)
+            while wait(helpers, _PATIENCE).not_done:
+                pass
+
+        try:
+            run(work_and_wait)
+        except _Stopped:
+            wait(helpers)
+            _raise_first(helpers)
+            raise
+    _raise_first(helpers)
+
+
+def _raise_first(helpers: list[Future[Any]]) -> None:
+    """Raise what went wrong in a thread, rather than that others stopped for it."""
+    errors = [helper.exception() for helper in helpers]
+    for error in errors:
+        if error is not None and not isinstance(error, _Stopped):
+            raise error
+
+
+def run_slices(
+    work: Callable[[int, int], object], n_units: int, first_slice: int = 1
+) -> None:
+    """Call ``work(first, last)`` over consecutive ranges of ``0 .. n_units - 1``.
+
+    The first range has `first_slice` units, which must take well under a second; the others
+    as many as take a fraction of a second.  `work` returns True when no more is to be done.
+    Where the ranges end depends on the clock, so results must not depend on it.
+    """
+    run = _Run.current()
+    first, length = 0, max(first_slice, 1)
+    while first < n_units:
+        if run is not None and run.is_stopped:
+            raise _Stopped
+        last = min(first + length, n_units)
+        start = time.perf_counter()
+        if work(first, last) is True:
+            return
+        seconds = time.perf_counter() - start
+        pace = min(_SLICE / max(seconds, 1e-9), _GROWTH)
+        length = max(int((last - first) * pace), 1)
+        first = last

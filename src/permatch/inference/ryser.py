@@ -9,7 +9,7 @@ from permatch._types import FloatArray
 from permatch.inference.base import Job
 from permatch.inference.scaling import Permanents
 from permatch.inference.signed import SignedSumEngine
-from permatch.kernels.ryser import permanent_and_error
+from permatch.kernels.sliced import permanent_by_ryser
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Ryser(SignedSumEngine):
         bounds = np.empty(len(weights))
 
         def solve(g: int) -> None:
-            values[g], bounds[g] = permanent_and_error(weights[g])
+            values[g], bounds[g] = permanent_by_ryser(weights[g])
 
         seconds = len(weights) * 2.0 ** self.log2_seconds(weights.shape[1])
         job.run(solve, len(weights), "Ryser", seconds)

@@ -12,7 +12,8 @@ from permatch._validation import enough_memory
 from permatch.inference.base import Job
 from permatch.inference.scaling import Permanents, ScaledEngine, reduce_scores
 from permatch.kernels.scaling import balance
-from permatch.kernels.subset_dp import draw, fill_forward, infer_one
+from permatch.kernels.sliced import fill_forward, infer_by_subsets
+from permatch.kernels.subset_dp import draw
 
 # Samples drawn by one task; fixed, so that samples do not depend on the number of threads.
 _SAMPLES_PER_TASK = 4096
@@ -69,7 +70,7 @@ class SubsetDP(ScaledEngine):
 
         def solve(g: int) -> None:
             with enough_memory(f"SubsetDP at size {size}", 2.0 ** self.log2_bytes(size)):
-                values[g] = infer_one(weights[g], marginals[g])
+                values[g] = infer_by_subsets(weights[g], marginals[g])
 
         seconds = len(weights) * 2.0 ** self.log2_seconds(size)
         job.run(solve, len(weights), "subset DP", seconds)

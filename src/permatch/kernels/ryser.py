@@ -20,17 +20,17 @@ _REFRESH = 1024
 
 
 @njit(cache=True, nogil=True)
-def permanent_and_error(weights):
-    """Return the permanent and an estimate of its relative rounding error."""
-    m = weights.shape[0]
-    columns = np.ascontiguousarray(weights.T)
-    row_sums = np.zeros(m)
-    if m == 0:
-        return 1.0, 0.0  # the formula leaves out the empty set, here the only one
-    value = 0.0
-    magnitude = 0.0
-    sign = -1.0 if m % 2 else 1.0
-    for step in range(1, 1 << m):
+def add_terms(columns, row_sums, totals, first, last):
+    """Add the terms of steps ``first .. last - 1``, from 1, of the Gray code to `totals`.
+
+    `columns` is the transpose of the weights.  `row_sums` (m,), zero before step 1, goes
+    from one call to the next, as do `totals`: the sum of the terms and of their sizes.
+    """
+    m = columns.shape[0]
+    value = totals[0]
+    magnitude = totals[1]
+    sign = -1.0 if (m + first - 1) % 2 else 1.0
+    for step in range(first, last):
         col = lowest_one(step)
         subset = step ^ (step >> 1)
         is_added = subset >> col & 1
@@ -49,6 +49,5 @@ def permanent_and_error(weights):
             product *= row_sums[i]
         value += product
         magnitude += abs(product)
-    if not value > 0.0:
-        return value, np.inf
-    return value, m * np.finfo(np.float64).eps * magnitude / value
+    totals[0] = value
+    totals[1] = magnitude

@@ -35,8 +35,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.bits import count_ones, lowest_one
-from permatch.kernels.subset_dp import fill_forward
+from permatch.kernels.subset_dp import sweep_back, sweep_forward
 
 
 @njit(cache=True, nogil=True)
@@ -99,26 +98,12 @@ def merge(heads, tails, regrets, most, largest, labels):
 @njit(cache=True, nogil=True)
 def fill_cofactors(weights, cofactors):
     """Fill ``cofactors[i, j] = per(weights(i|j)) / per(weights)``: O(m 2^m), two tables."""
-    m = weights.shape[0]
-    full = (1 << m) - 1
-    forward = np.empty(full + 1)
-    backward = np.empty(full + 1)
-    fill_forward(weights, forward)
+    n_states = 1 << weights.shape[0]
+    forward = np.empty(n_states)
+    sweep_forward(weights, forward, 0, n_states)
     cofactors[:] = 0.0
-    backward[full] = 1.0
-    for used in range(full - 1, -1, -1):
-        row = count_ones(used)
-        value = 0.0
-        left = full ^ used
-        while left:
-            col = lowest_one(left)
-            bit = 1 << col
-            after = backward[used | bit]
-            value += weights[row, col] * after
-            cofactors[row, col] += forward[used] * after
-            left ^= bit
-        backward[used] = value
-    cofactors /= forward[full]
+    sweep_back(weights, forward, np.empty(n_states), cofactors, 0, n_states)
+    cofactors /= forward[n_states - 1]
 
 
 @njit(cache=True, nogil=True)

@@ -26,11 +26,12 @@ from permatch.kernels.simd import WIDTH, load, splat, store
 
 
 @njit(cache=True, nogil=True)
-def fill_forward(weights, forward):
-    """Fill the forward table (2^m); its last entry is the permanent."""
-    m = weights.shape[0]
-    forward[0] = 1.0
-    for used in range(1, 1 << m):
+def sweep_forward(weights, forward, first, last):
+    """Fill ``forward[first:last]``, what is before being filled."""
+    for used in range(first, last):
+        if used == 0:
+            forward[0] = 1.0
+            continue
         row = count_ones(used) - 1
         value = 0.0
         left = used
@@ -43,16 +44,18 @@ def fill_forward(weights, forward):
 
 
 @njit(cache=True, nogil=True)
-def permanent_and_marginals(weights, marginals, forward, backward):
-    """Fill `marginals`; return the permanent.  The tables are scratch of length 2^m."""
-    m = weights.shape[0]
-    full = (1 << m) - 1
-    fill_forward(weights, forward)
-    marginals[:] = 0.0
-    backward[full] = 1.0
-    # One backward sweep gives the marginals too: edge (row, col) carries the weight of
-    # every path through the state before it and the state after it.
-    for used in range(full - 1, -1, -1):
+def sweep_back(weights, forward, backward, flows, first, last):
+    """Fill `backward` from the end, of its entries number ``first .. last - 1`` from there.
+
+    One sweep gives the marginals too: edge (row, col) carries the weight of every path
+    through the state before it and the state after it.  `flows` (m, m) gains these,
+    without the weight of the edge.
+    """
+    full = (1 << weights.shape[0]) - 1
+    for used in range(full - first, full - last, -1):
+        if used == full:
+            backward[full] = 1.0
+            continue
         row = count_ones(used)
         before = forward[used]
         value = 0.0
@@ -62,14 +65,35 @@ def permanent_and_marginals(weights, marginals, forward, backward):
             bit = 1 << col
             after = backward[used | bit]
             value += weights[row, col] * after
-            marginals[row, col] += before * after
+            flows[row, col] += before * after
             left ^= bit
         backward[used] = value
-    permanent = forward[full]
+
+
+@njit(cache=True, nogil=True)
+def to_marginals(weights, permanent, flows):
+    """Turn the flows of `sweep_back` into marginals, in place."""
+    m = weights.shape[0]
     for i in range(m):
         for j in range(m):
-            marginals[i, j] = min(marginals[i, j] * weights[i, j] / permanent, 1.0)
-    return permanent
+            flows[i, j] = min(flows[i, j] * weights[i, j] / permanent, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def fill_forward(weights, forward):
+    """Fill the forward table (2^m); its last entry is the permanent."""
+    sweep_forward(weights, forward, 0, 1 << weights.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def permanent_and_marginals(weights, marginals, forward, backward):
+    """Fill `marginals`; return the permanent.  The tables are scratch of length 2^m."""
+    n_states = 1 << weights.shape[0]
+    sweep_forward(weights, forward, 0, n_states)
+    marginals[:] = 0.0
+    sweep_back(weights, forward, backward, marginals, 0, n_states)
+    to_marginals(weights, forward[n_states - 1], marginals)
+    return forward[n_states - 1]
 
 
 @njit(cache=True, nogil=True)

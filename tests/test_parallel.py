@@ -1,0 +1,82 @@
+"""Threads that stop together, and long work in slices."""
+
+import threading
+import time
+
+import pytest
+
+import permatch as pm
+from permatch._parallel import run_slices, run_tasks
+
+
+def test_an_interrupt_stops_all_threads_before_their_next_task(rng):
+    done = []
+
+    def task(k):
+        if k == 3:
+            raise KeyboardInterrupt
+        done.append(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(task, 100_000, 4)
+    assert len(done) < 100_000
+    # Nothing is left behind: the next call works.
+    assert pm.infer(rng.normal(size=(19, 19)), n_jobs=2).is_exact
+
+
+def test_an_error_in_a_helper_thread_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(lambda k: 1 // (500 - k), 1000, 3)
+
+
+def test_an_error_stops_other_threads_within_their_tasks():
+    """Tasks that would never end, on every thread but the one that fails."""
+    is_caller = threading.Barrier(3)
+
+    def task(k):
+        is_caller.wait()
+        if k == 2:
+            raise ZeroDivisionError
+        run_slices(lambda first, last: time.sleep(0.001), 10**12)
+
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(task, 3, 3)
+
+
+def test_an_error_stops_threads_within_nested_runs():
+    both = threading.Barrier(2)
+
+    def endless(k):
+        both.wait()
+        run_slices(lambda first, last: time.sleep(0.001), 10**12)
+
+    def task(k):
+        if k == 0:
+            run_tasks(endless, 1, 1)
+        both.wait()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(task, 2, 2)
+    run_slices(lambda first, last: None, 10)  # this thread is free again
+
+
+def test_slices_cover_every_unit_once_and_grow():
+    ranges = []
+    run_slices(lambda first, last: ranges.append((first, last)), 10_000, 3)
+    assert ranges[0] == (0, 3)
+    assert ranges[-1][1] == 10_000
+    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert len(ranges) < 100
+
+
+def test_slices_end_when_there_is_no_more_to_do():
+    ranges = []
+
+    def work(first, last):
+        ranges.append((first, last))
+        return last >= 2
+
+    run_slices(work, 10**18)
+    assert ranges[-1][1] < 10**18
+    run_slices(work, 0)
