@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-import permatch as pm
 from permatch._progress import progress_bar
 
 FIRST_CALL = """

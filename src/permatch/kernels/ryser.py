@@ -10,7 +10,6 @@ References
 H. J. Ryser, "Combinatorial Mathematics", Carus Mathematical Monographs 14 (1963).
 """
 
-import numpy as np
 from numba import njit
 
 from permatch.kernels.bits import lowest_one
