@@ -9,6 +9,7 @@ import numpy as np
 
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, spreads
+from benchmarks.rivals.adapart import AdaPart
 from permatch.inference.escalation.rungs import least_seconds
 
 PLOT = Path("benchmarks/error_against_time.png")
@@ -180,7 +181,7 @@ def _engines(is_quick):
         "bethe": [pm.Bethe()],
         "nesting": [pm.Nesting(n_samples=4000 * k) for k in work],
         "huber_law": [pm.HuberLaw(n_samples=500 * k, max_trials=5_000_000) for k in work],
-        "adapart": [pm.AdaPart(n_samples=50 * k, max_trials=100_000) for k in work[:2]],
+        "adapart": [AdaPart(n_samples=50 * k, max_trials=100_000) for k in work[:2]],
         "swap_chain": [pm.SwapChain(n_sweeps=1000 * k) for k in work],
     }
 

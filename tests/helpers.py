@@ -53,7 +53,6 @@ APPROXIMATE = [
     EngineCase(pm.Nesting(tol=0.05, tail=2)),
     EngineCase(pm.SwapChain(n_sweeps=1500)),
     EngineCase(pm.HuberLaw(n_samples=500)),
-    EngineCase(pm.AdaPart(n_samples=500)),
 ]
 
 

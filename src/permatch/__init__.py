@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     )
     from permatch.graphs import BipartiteGraph
     from permatch.inference import (
-        AdaPart,
         AutoEngine,
         Bethe,
         Diagnostics,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
 __all__ = [
     "DORM",
     "DORMCV",
-    "AdaPart",
     "AutoEngine",
     "Bethe",
     "BipartiteGraph",
@@ -98,7 +96,6 @@ __all__ = [
 _HOMES = {
     "DORM": "permatch.estimators",
     "DORMCV": "permatch.estimators",
-    "AdaPart": "permatch.inference",
     "AutoEngine": "permatch.inference",
     "Bethe": "permatch.inference",
     "BipartiteGraph": "permatch.graphs",

@@ -222,7 +222,6 @@ def test_answers_the_questions_of_a_distribution(case, rng):
 HONEST = [
     EngineCase(pm.AutoEngine(exact_size=0, tol=0.2, budget=None)),
     EngineCase(pm.SwapChain(n_sweeps=200)),
-    EngineCase(pm.AdaPart(n_samples=200)),
 ]
 
 
@@ -248,7 +247,6 @@ def test_intervals_tell_how_often_they_may_miss(rng):
     scores = rng.normal(size=(6, 6))
     for engine in (
         pm.HuberLaw(n_samples=20, delta=0.1),
-        pm.AdaPart(n_samples=20, delta=0.1),
         pm.Nesting(certificate="rigorous", epsilon=0.3, delta=0.1, depth=2, tail=2),
     ):
         told = engine.infer(scores).diagnostics

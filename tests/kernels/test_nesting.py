@@ -16,11 +16,12 @@ from permatch.inference.sampling.proposals import (
     sharpened_columns,
 )
 from permatch.inference.scaling import reduce_scores
-from permatch.kernels.adapart import soules_factors, soules_steps, split
 from permatch.kernels.bounds import (
+    SOULES,
     extended_steps,
     fill_extended,
     fill_huber_law,
+    fill_steps,
     huber_law_nodes,
 )
 from permatch.kernels.nesting import fill_head, weigh_chunk
@@ -55,11 +56,14 @@ BOUNDS = {
 every_bound = pytest.mark.parametrize("name", BOUNDS)
 
 
+def soules_steps(n):
+    steps = np.empty(n)
+    fill_steps(SOULES, steps)
+    return steps
+
+
 def soules(weights):
-    order = np.argsort(-weights, axis=1, kind="stable")
-    factors = np.empty(len(weights))
-    soules_factors(weights, order, soules_steps(len(weights)), factors)
-    return factors.prod()
+    return (-np.sort(-weights, axis=1) @ soules_steps(len(weights))).prod()
 
 
 def doubly_stochastic_golden():
@@ -190,18 +194,6 @@ def test_soules_is_above_the_permanent(rng):
     assert soules(weights[0]) == pytest.approx(bounds[0], rel=1e-12)
 
 
-def test_soules_does_not_nest():
-    weights = np.array([[1.0, 0.0, 1.0]] * 3)
-    without = np.zeros((3, 3))
-    children = np.empty(3)
-    order = np.argsort(-weights, axis=1, kind="stable")
-    col = split(weights, order, soules_steps(3), 0b111, 0b111, without, children)
-    assert col == 1  # the column whose children sum to least: it cannot be matched at all
-    assert children.sum() == 0.0
-    assert soules(weights) == pytest.approx(2.828427, rel=1e-6)
-    assert 3 * soules(np.array([[0.0, 1.0]] * 2)) == pytest.approx(3.0)
-
-
 def test_sharpening_lowers_the_bound_and_keeps_the_distribution(rng):
     scores = random_scores(rng, 12, 2.0)
     weights, _ = balanced_weights(reduce_scores(scores)[0])
@@ -272,7 +264,6 @@ def test_small_sets_list_every_set_once():
 PLAIN = """
 import json, sys
 import numpy as np
-from permatch.inference.adapart import AdaPart
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
 scores = np.array(json.load(sys.stdin))
@@ -280,9 +271,8 @@ engines = [
     Nesting(n_samples=64, tail=2, depth=1),
     Nesting(particles=32, n_samples=320, tail=2),
     HuberLaw(n_samples=20),
-    AdaPart(n_samples=5),
 ]
-AdaPart.trials_per_chunk = HuberLaw.trials_per_chunk = 64
+HuberLaw.trials_per_chunk = 64
 answers = [engine.infer(scores) for engine in engines]
 print(json.dumps([(a.log_partition, a.marginals.tolist()) for a in answers]))
 """

@@ -19,7 +19,6 @@ FEW_DRAWS = [
     pm.Nesting(n_samples=32, tail=2),
     pm.SwapChain(n_sweeps=16, n_chains=1),
     pm.HuberLaw(n_samples=5),
-    pm.AdaPart(n_samples=5),
 ]
 QUICK = {engine.name: engine for engine in [*(case.engine for case in ENGINES), *FEW_DRAWS]}
 

@@ -96,7 +96,7 @@ class MAPMatching(BaseMatcher):
     An evaluation costs one inference per graph.  A fit that ends early, at `max_iter` or by
     Ctrl-C, warns and keeps the best coefficients seen.
 
-    Engines that draw (`HuberLaw`, `Nesting`, `SwapChain`, `AdaPart`, and `AutoEngine`
+    Engines that draw (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine`
     beyond the exact sizes) get the same seed at every evaluation.  The fit begins with a
     16th of their draws and quadruples them wherever the gradient has come down to its own
     errors, up to as many as the engine was made for; if up to 64 times as many are enough

@@ -1,6 +1,5 @@
 """Scores in, log-partition and edge marginals out: the engines and how to call them."""
 
-from permatch.inference.adapart import AdaPart
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
@@ -34,7 +33,6 @@ __all__ = [
     "ENGINES",
     "EXACT_ENGINES",
     "AbstractEngine",
-    "AdaPart",
     "AutoEngine",
     "Bethe",
     "Diagnostics",

@@ -4,7 +4,6 @@ from typing import Any
 
 from permatch._types import Scores
 from permatch.errors import InvalidOptionError, MarginalsUnavailableError
-from permatch.inference.adapart import AdaPart
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
@@ -20,7 +19,7 @@ from permatch.inference.subset_dp import SubsetDP
 from permatch.inference.swap_chain import SwapChain
 
 _EXACT = (SmallBatch, Glynn, SubsetDP, Ryser, Enumeration)
-_APPROXIMATE = (Sparsified, Bethe, Nesting, SwapChain, HuberLaw, AdaPart)
+_APPROXIMATE = (Sparsified, Bethe, Nesting, SwapChain, HuberLaw)
 
 #: Every engine, by the name `engine=` takes.  A new engine is one word above.
 ENGINES: dict[str, type[AbstractEngine]] = {

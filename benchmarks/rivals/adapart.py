@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from benchmarks.rivals.adapart_kernels import soules_factors, soules_steps, try_chunk
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.inference._options import check_limited_count, keep
 from permatch.inference.sampling.perfect import PerfectSampler, Trials
 from permatch.inference.sampling.proposals import balanced_weights
-from permatch.kernels.adapart import soules_factors, soules_steps, try_chunk
 from permatch.kernels.random import seed_state
 
 # Partitions of size 60 so long take 0.3 GB.
@@ -55,8 +55,8 @@ class AdaPart(PerfectSampler):
     Examples
     --------
     >>> import numpy as np
-    >>> import permatch as pm
-    >>> result = pm.AdaPart(n_samples=500).infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
+    >>> from benchmarks.rivals.adapart import AdaPart
+    >>> result = AdaPart(n_samples=500).infer(np.log([[3.0, 1.0], [2.0, 2.0]]))
     >>> result.is_exact, result.diagnostics.certificate
     (False, 'asymptotic')
     >>> bool(abs(result.marginals[0, 0] - 0.75) < 5 * result.marginal_errors[0, 0])

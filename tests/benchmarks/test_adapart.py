@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 import permatch as pm
+from benchmarks.rivals.adapart import AdaPart
+from benchmarks.rivals.adapart_kernels import (
+    soules_factors,
+    soules_steps,
+    split,
+    try_chunk,
+)
 from permatch.errors import InvalidOptionError, PrecisionError
-from permatch.inference.adapart import AdaPart
 from permatch.inference.base import Job
 from permatch.inference.scaling import reduce_scores
-from permatch.kernels.adapart import soules_factors, soules_steps, try_chunk
 from permatch.kernels.random import seed_state
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value
@@ -69,6 +74,19 @@ def test_refinement_where_the_bound_does_not_nest():
     assert nothing is None
 
 
+def test_soules_does_not_nest():
+    weights = np.array([[1.0, 0.0, 1.0]] * 3)
+    without = np.zeros((3, 3))
+    children = np.empty(3)
+    order = np.argsort(-weights, axis=1, kind="stable")
+    col = split(weights, order, soules_steps(3), 0b111, 0b111, without, children)
+    assert col == 1  # the column whose children sum to least: it cannot be matched at all
+    assert children.sum() == 0.0
+    factors = np.empty(3)
+    soules_factors(weights, order, soules_steps(3), factors)
+    assert factors.prod() == pytest.approx(2.828427, rel=1e-6)  # the children have 3
+
+
 def test_ones_are_always_accepted():
     result = AdaPart(n_samples=100).infer(np.zeros((6, 6)))
     assert result.diagnostics.acceptance == 1.0
@@ -89,7 +107,7 @@ def test_estimates_are_within_their_errors(rng):
 
 
 def test_partitions_that_grow_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr("permatch.inference.adapart.try_chunk", lambda *args: -1)
+    monkeypatch.setattr("benchmarks.rivals.adapart.try_chunk", lambda *args: -1)
     with pytest.raises(PrecisionError, match="one grew beyond at size 3. Raise max_list"):
         AdaPart().infer(np.zeros((3, 3)))
 
