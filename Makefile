@@ -7,21 +7,32 @@ RUN    := $(VENV)/bin/python -m
 PIP    := $(RUN) pip install -qq --disable-pip-version-check
 PYTEST_ARGS ?= -n auto
 BENCH_ARGS  ?=
+# The newest supported Python there is; a version manager's stub without a Python behind it does not count.
+NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
+  python$$v -c 'import sys; print(sys.executable)' 2>/dev/null && break; done),$(PYTHON))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench docs figures clean
+.PHONY: help demo test test-oldest test-newest lint format bench docs figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*##/  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*##/  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo: $(VENV)/demo.stamp  ## learn to match a horse; writes a page to permatch-demo/
 	@$(RUN) permatch demo
 
 test: lint  ## lint, then run all tests
 	$(RUN) pytest -m "not gpu and not data" $(PYTEST_ARGS)
+
+# Old packages use what newer ones below them have deprecated; that is not ours to mend.
+test-oldest: .venv-oldest/test.stamp  ## run all tests with the oldest dependencies allowed
+	.venv-oldest/bin/python -m pytest -m "not gpu and not data" -W ignore::DeprecationWarning \
+	  $(PYTEST_ARGS)
+
+test-newest: .venv-newest/test.stamp  ## run all tests with the newest Python and dependencies
+	.venv-newest/bin/python -m pytest -m "not gpu and not data" $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.stamp  ## check style, formatting, types and the import contract
 	$(RUN) ruff check .
@@ -49,7 +60,7 @@ figures: demo  ## bring the demo's picture and numbers in README and docs up to 
 	@echo "README.md names the numbers it takes from docs/results; make test compares them"
 
 clean:  ## remove the environment, caches and build products
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -81,4 +92,20 @@ $(VENV)/bench.stamp: pyproject.toml $(VENV)/venv.stamp
 $(VENV)/docs.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and the documentation tools into $(VENV) (about a minute, once)"
 	@$(PIP) --editable '.[docs]'
+	@touch $@
+
+# uv, unlike pip, can choose the lowest versions that pyproject.toml allows.
+.venv-oldest/test.stamp: pyproject.toml
+	@echo "installing permatch with its oldest dependencies into .venv-oldest"
+	@$(PYTHON) -m venv --clear .venv-oldest
+	@.venv-oldest/bin/python -m pip install -qq --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(CURDIR)/.venv-oldest .venv-oldest/bin/uv pip install -q \
+	  --resolution lowest-direct --editable '.[vision,plots,tables,serving]'
+	@VIRTUAL_ENV=$(CURDIR)/.venv-oldest .venv-oldest/bin/uv pip install -q --editable '.[test]'
+	@touch $@
+
+.venv-newest/test.stamp: pyproject.toml
+	@echo "installing permatch with $$($(NEWEST_PYTHON) --version) and the newest dependencies into .venv-newest"
+	@$(NEWEST_PYTHON) -m venv --clear .venv-newest
+	@.venv-newest/bin/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@
