@@ -162,7 +162,7 @@ def test_cross_validated_fit(call, files, tmp_path):
     assert summary["estimator"] == "RankMatchCV"
     assert summary["n_splits"] == 3
     text = call(*arguments).stdout
-    assert "mean of NDCG@1 to 10 on 3 folds" in text
+    assert "MeanNDCG@10 on 3 folds" in text
     assert "chosen" in text
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -92,6 +93,19 @@ def test_scorings(scoring):
     assert model.best_score_ == pytest.approx(expected)
 
 
+def test_a_measure_as_scoring_is_kept_with_the_model(tmp_path):
+    X, y, qid = judged_lists(n_queries=10)
+    measure = pm.metrics.NDCG(discount="letor") @ 5
+    by_value, by_text = (
+        pm.RankMatchCV(alphas=ALPHAS, cv=2, scoring=scoring).fit(X, y, qid)
+        for scoring in (measure, str(measure))
+    )
+    assert by_value.best_score_ == by_text.best_score_
+    assert clone(by_value).scoring == measure
+    by_value.save(tmp_path / "model.json")
+    assert pm.load(tmp_path / "model.json").scoring == 'NDCG(discount="letor")@5'
+
+
 def test_a_callable_scoring_sees_grades_scores_and_query_numbers():
     X, y, qid = judged_lists(n_queries=10)
     seen = []
@@ -125,7 +139,8 @@ WRONG = {
     "empty side": ({"cv": [([], np.arange(84))]}, r"\(0, 12\)"),
     "nothing held out": ({"cv": [(np.arange(84), [])]}, r"\(12, 0\)"),
     "scoring nan": ({"scoring": lambda *_: np.nan}, "got NaN at alpha"),
-    "scoring": ({"scoring": "ndcg"}, "'ndcg@10' or any other k"),
+    "scoring": ({"scoring": "ndcf"}, "a measure is one of NDCG.*got 'ndcf'"),
+    "scoring of another kind": ({"scoring": 10}, "measure such as NDCG @ 10.*got 10"),
 }
 
 

@@ -114,8 +114,7 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     if "path" in summary:
         n_splits = summary["n_splits"]
         where = f"{n_splits} folds" if n_splits > 1 else "the validation file"
-        name = str(summary["scoring"]).replace("mean_ndcg", "mean of NDCG@1 to 10")
-        console.print(f"\n[bold]alphas tried, {name} on {where}[/bold]")
+        console.print(f"\n[bold]alphas tried, {summary['scoring']} on {where}[/bold]")
         console.print(path_table(summary["path"], summary["alpha"]))
     coefficients = summary["coefficients"]
     more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)

@@ -28,6 +28,7 @@ from permatch._types import FloatArray
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
 from permatch.inference import ENGINES, AbstractEngine
+from permatch.metrics import Measure
 
 FORMAT = "permatch-model"
 SCHEMA = 1
@@ -143,6 +144,8 @@ def _encode(value: Any) -> Any:
     """Return a value as JSON can hold it; TypeError if there is no way."""
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, Measure):
+        return str(value)
     if isinstance(value, np.generic):
         return _encode(value.item())
     if isinstance(value, int):

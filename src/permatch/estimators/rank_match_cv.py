@@ -31,9 +31,10 @@ class RankMatchCV(AlphaSearch, RankMatch):
     cv : int, splitter, or iterable of (train, test) arrays of row numbers
         A number means that many folds of whole queries, shuffled.  A splitter gets the
         queries as groups.  Not used with a validation set.
-    scoring : "mean_ndcg", "ndcg@k", "map" or callable
-        What chooses alpha on the queries held out; "mean_ndcg" is the mean of NDCG@1 to
-        NDCG@10.  A callable takes grades, scores and query numbers; more is better.
+    scoring : Measure, str or callable
+        What chooses alpha on the queries held out: a measure such as ``NDCG @ 10`` or its
+        text, see `permatch.metrics`; "MeanNDCG@10" is the mean of NDCG@1 to NDCG@10.  A
+        callable takes grades, scores and query numbers; more is better.
     position_weights : None, "discount" or sequence of M numbers
         Weights of the positions of a subset; see `RankMatch`.
     n_subsets : float
@@ -97,7 +98,7 @@ class RankMatchCV(AlphaSearch, RankMatch):
         *,
         alphas: Any = None,
         cv: Any = 5,
-        scoring: Any = "mean_ndcg",
+        scoring: Any = "MeanNDCG@10",
         position_weights: Any = None,
         n_subsets: float = 0.4,
         ties: Ties = "average",
@@ -151,7 +152,7 @@ class DORMCV(AlphaSearch, DORM):
     cv : int, splitter, or iterable of (train, test) arrays of row numbers
         A number means that many folds of whole queries, shuffled.  A splitter gets the
         queries as groups.  Not used with a validation set.
-    scoring : "mean_ndcg", "ndcg@k", "map" or callable
+    scoring : Measure, str or callable
         What chooses alpha on the queries held out; see `RankMatchCV`.
     position_weights : None, "discount" or sequence of M numbers
         Weights of the positions of a subset; see `DORM`.
@@ -207,7 +208,7 @@ class DORMCV(AlphaSearch, DORM):
         *,
         alphas: Any = None,
         cv: Any = 5,
-        scoring: Any = "mean_ndcg",
+        scoring: Any = "MeanNDCG@10",
         position_weights: Any = None,
         n_subsets: float = 0.4,
         loss: RankLoss = "ndcg",

@@ -26,14 +26,12 @@ from permatch.estimators.ranker import (
     column_names,
     name_features,
 )
-from permatch.metrics import average_precision, ndcg
+from permatch.metrics import Measure, find_measure
 from permatch.objectives.ranking import LinearScores
 from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
 
 #: From grades, scores and group sizes to a figure; more is better.
 Scoring = Callable[[IntArray, FloatArray, IntArray], float]
-
-_FIRST_TEN = range(1, 11)
 
 
 class RankerFold:
@@ -248,26 +246,21 @@ class AlphaSearch(BaseRanker):
 
 def check_scoring(scoring: Any) -> Scoring:
     """Return the figure that chooses alpha; more is better."""
-    if callable(scoring):
-        judge: Any = scoring
+    if isinstance(scoring, str | Measure | type):
+        measure = find_measure(scoring)
+        return lambda y, s, group: measure(y, s, group=group)
+    if not callable(scoring):
+        raise InvalidOptionError(
+            'scoring must be a measure such as NDCG @ 10, its text, such as "NDCG@10", or '
+            f"a callable of grades, scores and query numbers; got {scoring!r}."
+        )
+    judge: Any = scoring
 
-        def call(grades: IntArray, scores: FloatArray, lengths: IntArray) -> float:
-            queries = np.repeat(np.arange(len(lengths)), lengths)
-            return float(judge(grades, scores, queries))
+    def call(grades: IntArray, scores: FloatArray, lengths: IntArray) -> float:
+        queries = np.repeat(np.arange(len(lengths)), lengths)
+        return float(judge(grades, scores, queries))
 
-        return call
-    if scoring == "mean_ndcg":
-        return lambda y, s, group: float(np.mean(ndcg(y, s, k=_FIRST_TEN, group=group)))
-    if scoring == "map":
-        return lambda y, s, group: float(average_precision(y, s, group=group))
-    if isinstance(scoring, str) and scoring.startswith("ndcg@") and scoring[5:].isdigit():
-        k = check_count(int(scoring[5:]), "the k of scoring='ndcg@k'", 1)
-        return lambda y, s, group: float(ndcg(y, s, k=k, group=group))
-    raise InvalidOptionError(
-        "scoring must be 'mean_ndcg' (the mean of NDCG@1 to NDCG@10), 'ndcg@10' or any "
-        "other k, 'map', or a callable of grades, scores and query numbers; got "
-        f"{scoring!r}."
-    )
+    return call
 
 
 def _check_validation(

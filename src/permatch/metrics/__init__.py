@@ -1,13 +1,20 @@
 """Arrays in, floats out: how good predictions are."""
 
+from permatch.metrics.base import Measure
 from permatch.metrics.calibration import Calibration, calibration
-from permatch.metrics.cascade import (
+from permatch.metrics.matching import hamming_loss
+from permatch.metrics.measures import ERR, MAP, MRR, NDCG, MeanNDCG, P, Tau
+from permatch.metrics.ranking import (
+    average_precision,
+    evaluate,
     expected_reciprocal_rank,
+    find_measure,
+    find_measures,
     kendall_tau,
+    ndcg,
+    precision_at,
     reciprocal_rank,
 )
-from permatch.metrics.matching import hamming_loss
-from permatch.metrics.ranking import average_precision, ndcg, precision_at
 from permatch.metrics.significance import (
     PairedTest,
     holm,
@@ -15,11 +22,22 @@ from permatch.metrics.significance import (
 )
 
 __all__ = [
+    "ERR",
+    "MAP",
+    "MRR",
+    "NDCG",
     "Calibration",
+    "MeanNDCG",
+    "Measure",
+    "P",
     "PairedTest",
+    "Tau",
     "average_precision",
     "calibration",
+    "evaluate",
     "expected_reciprocal_rank",
+    "find_measure",
+    "find_measures",
     "hamming_loss",
     "holm",
     "kendall_tau",

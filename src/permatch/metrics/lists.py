@@ -4,18 +4,17 @@ The rows of all queries are sorted at once, by query and falling score, and the 
 with equal scores of one query make a tie.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, refuse_masked
-from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch._validation import refuse_masked
+from permatch.errors import InvalidQueriesError
 from permatch.queries import check_grades, query_rows
-
-#: What becomes of documents with equal scores.
-TIES = ("stable", "expected")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,7 @@ class RankedLists:
         """Return the sum of `values` over the documents of every query."""
         return np.add.reduceat(values, self.starts[:-1])
 
-    def sums_at(self, values: FloatArray, cuts: list[int | None]) -> FloatArray:
+    def sums_at(self, values: FloatArray, cuts: Sequence[int | None]) -> FloatArray:
         """Return the sums (q, len(cuts)) over the first so many documents of every list."""
         columns = [
             self.sums(values if cut is None else np.where(self.ranks < cut, values, 0.0))
@@ -64,24 +63,25 @@ class RankedLists:
         running = np.cumsum(values) - values
         return running - np.repeat(running[self.starts[:-1]], self.lengths)
 
-    def by_grade(self, gains: FloatArray) -> FloatArray:
-        """Return the gains of the documents in the best order of every list."""
+    @cached_property
+    def best_order(self) -> IntArray:
+        """The rows in the best order of every list."""
         owners = np.repeat(np.arange(self.n_queries), self.lengths)
-        return gains[np.lexsort((-self.grades, owners))]
+        return np.lexsort((-self.grades, owners))
 
-    def tie_starts(self) -> IntArray:
-        """Return the first row of every tie, one document alone included."""
+    @cached_property
+    def ties(self) -> IntArray:
+        """The first row of every tie, one document alone included, and the end."""
         is_first = self.ranks == 0
         is_first[1:] |= self.scores[1:] != self.scores[:-1]
-        return np.flatnonzero(is_first)
+        return np.append(np.flatnonzero(is_first), len(is_first))
 
     def tie_means(self, values: FloatArray) -> FloatArray:
         """Return `values` with the mean of its tie in place of every one."""
-        first = self.tie_starts()
-        sizes = np.diff(np.append(first, len(values)))
-        if len(first) == len(values):
+        sizes = np.diff(self.ties)
+        if len(sizes) == len(values):
             return values
-        return np.repeat(np.add.reduceat(values, first) / sizes, sizes)
+        return np.repeat(np.add.reduceat(values, self.ties[:-1]) / sizes, sizes)
 
 
 def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
@@ -100,42 +100,6 @@ def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
     order = np.lexsort((-scores, owners))
     ranks = np.arange(len(scores)) - np.repeat(rows.starts[:-1], lengths)
     return RankedLists(grades[order], scores[order], rows.starts, ranks)
-
-
-def check_cuts(k: Any) -> tuple[list[int | None], bool]:
-    """Return the cuts as a list, and whether `k` is a sequence of them."""
-    if k is None or isinstance(k, str) or not hasattr(k, "__iter__"):
-        return [None if k is None else check_count(k, "k", 1)], False
-    cuts: list[int | None] = [
-        None if cut is None else check_count(cut, "k", 1) for cut in k
-    ]
-    if not cuts:
-        raise InvalidOptionError("k must hold at least one position to cut at; got none.")
-    return cuts, True
-
-
-def check_threshold(threshold: Any) -> int:
-    """Return the lowest relevant grade; 0 would make all documents relevant."""
-    return check_count(threshold, "threshold", 1)
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse an option that is none of its choices."""
-    if value not in choices:
-        raise InvalidOptionError(
-            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
-        )
-
-
-def summarise(values: FloatArray, is_sequence: bool, per_query: bool) -> float | FloatArray:
-    """Return values (q, len(cuts)) in the shape asked for; means leave out NaN."""
-    if per_query:
-        return values if is_sequence else values[:, 0]
-    is_known = ~np.isnan(values)
-    n_known = is_known.sum(axis=0)
-    sums = np.where(is_known, values, 0.0).sum(axis=0)
-    means = np.where(n_known > 0, sums / np.maximum(n_known, 1), np.nan)
-    return means if is_sequence else float(means[0])
 
 
 def _check_scores(score: Any) -> FloatArray:

@@ -1,48 +1,146 @@
-"""How good rankings are: measures by the relevance of what stands on top."""
+"""How good rankings are: several measures at once, measures by name, and short forms."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray
-from permatch.metrics.lists import (
-    TIES,
-    RankedLists,
-    check_choice,
-    check_cuts,
-    check_threshold,
-    rank_lists,
-    summarise,
-)
+from permatch.errors import InvalidOptionError
+from permatch.metrics.base import Measure
+from permatch.metrics.lists import rank_lists
+from permatch.metrics.measures import ERR, MAP, MEASURES, MRR, NDCG, P, Tau
 
-#: How little a position counts, the further down it is.
-DISCOUNTS = ("paper", "letor")
+_SHAPE = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(?:@\s*(\w+))?\s*")
+_OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\"'=\s]+))\s*")
+_COMMA = re.compile(r",(?![^(]*\))")
 
-#: What a grade is worth.
-GAINS = ("exponential", "linear")
-
+#: A measure, its class, or its text.
+MeasureLike = Measure | type[Measure] | str
 #: A position to cut lists at, None for whole lists, or several of these.
 Cut = int | None | Sequence[int | None]
 
 
-def ndcg(
+def evaluate(
+    measures: str | Iterable[MeasureLike],
     y: Any,
     score: Any,
     qid: Any = None,
-    k: Cut = 10,
     *,
     group: Any = None,
-    discount: Literal["paper", "letor"] = "paper",
-    gain: Literal["exponential", "linear"] = "exponential",
-    ties: Literal["stable", "expected"] = "stable",
-    no_relevant: float = 0.0,
     per_query: bool = False,
-) -> float | FloatArray:
-    """Return the normalised discounted cumulative gain (NDCG) of ranked lists.
+) -> dict[Measure, Any]:
+    """Compute several measures of the same ranked lists, which are sorted once.
 
-    The gains of the first `k` documents, each times the discount of its position, are added
-    up and divided by what the best order of the list would have.
+    Parameters
+    ----------
+    measures : sequence of measures, or str
+        Such as ``[NDCG @ 10, MAP]`` or ``"NDCG@1,5,10, MAP"``.
+    y : array of shape (n,)
+        Grades: whole numbers, 0 (not relevant) and up.
+    score : array of shape (n,)
+        Predicted scores; the highest comes first.
+    qid : array of shape (n,), optional
+        The query of every document, in any order; by default all are of one query.
+    group : array of shape (q,), optional
+        Instead of `qid`: how many consecutive rows each query has.
+    per_query : bool
+        Return a value for every query, in the order of their first rows.
+
+    Returns
+    -------
+    dict
+        By measure: the mean over queries, or with `per_query` an array of shape (q,).
+
+    Examples
+    --------
+    >>> from permatch.metrics import MAP, MRR, NDCG
+    >>> evaluate([NDCG @ 1, MRR, MAP(threshold=2)], [2, 0, 1], [0.1, 0.5, 0.3])
+    {NDCG@1: 0.0, MRR: 0.5, MAP(threshold=2): 0.3333333333333333}
+    """
+    chosen = find_measures(measures)
+    lists = rank_lists(y, score, qid, group)
+    return {measure: measure.of(lists, per_query=per_query) for measure in chosen}
+
+
+def find_measure(measure: MeasureLike) -> Measure:
+    """Return the measure meant by its text, its class or itself.
+
+    Capitals do not matter, nor do quotation marks around words.
+
+    Parameters
+    ----------
+    measure : Measure, its class or str
+        What is meant.
+
+    Examples
+    --------
+    >>> find_measure("ndcg(discount=letor)@5")
+    NDCG(discount="letor")@5
+    """
+    if isinstance(measure, Measure):
+        return measure
+    if isinstance(measure, type) and measure in MEASURES.values():
+        return measure()
+    found = _SHAPE.fullmatch(measure) if isinstance(measure, str) else None
+    known = {name.lower(): kind for name, kind in MEASURES.items()}
+    if found is None or (kind := known.get(found[1].lower().replace("_", ""))) is None:
+        raise InvalidOptionError(
+            f"a measure is one of {', '.join(MEASURES)}, with options in parentheses and a "
+            f'position after @, such as NDCG(discount="letor")@10; got {measure!r}.'
+        )
+    options = {}
+    for text in found[2].split(",") if found[2] else []:
+        option = _OPTION.fullmatch(text)
+        names = [field.name for field in fields(kind)]
+        if option is None or option[1] not in names:
+            raise InvalidOptionError(
+                f"the options of {kind.__name__} are {', '.join(names)}, each written as "
+                f"name=value; got {text.strip()!r}."
+            )
+        options[option[1]] = option[2] or option[3] or _value(option[4] or "")
+    chosen = kind(**options)
+    return chosen if found[3] is None else chosen @ _value(found[3])
+
+
+def find_measures(measures: str | Iterable[MeasureLike]) -> list[Measure]:
+    """Return the measures meant by a list, or by text such as ``"NDCG@1,5,10, MAP"``.
+
+    Parameters
+    ----------
+    measures : sequence of measures, or str
+        In text, a position alone means the measure before it.
+
+    Examples
+    --------
+    >>> find_measures("NDCG@1,5, P(threshold=2)@3, MAP")
+    [NDCG@1, NDCG@5, P(threshold=2)@3, MAP]
+    """
+    if not isinstance(measures, str):
+        return list(dict.fromkeys(map(find_measure, measures)))
+    found: list[Measure] = []
+    for text in _COMMA.split(measures):
+        k = _value(text.strip())
+        is_position = bool(found) and isinstance(k, int)
+        found.append(found[-1] @ k if is_position else find_measure(text))
+    return list(dict.fromkeys(found))
+
+
+def _value(text: str) -> Any:
+    """Return what a word stands for: None, a number, or itself."""
+    if text == "None":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def ndcg(y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any) -> Any:
+    """Return the normalised discounted cumulative gain: short for ``NDCG(...) @ k``.
 
     Parameters
     ----------
@@ -53,195 +151,113 @@ def ndcg(
     qid : array of shape (n,), optional
         The query of every document, in any order; by default all are of one query.
     k : int, None or sequence of them
-        How many documents count; None for all.  A shorter list is taken as it is.
-    group : array of shape (q,), optional
-        Instead of `qid`: how many consecutive rows each query has.
-    discount : {"paper", "letor"}
-        Of position j: ``1 / log2(1 + j)``; or that of LETOR's evaluation script, 1 for the
-        first two positions, then ``1 / log2(j)``.
-    gain : {"exponential", "linear"}
-        Of grade r: ``2^r - 1``, or r itself.
-    ties : {"stable", "expected"}
-        Documents with equal scores keep the order given, as in LETOR's script; or all of
-        their orders are equally likely and the mean over them is taken.
-    no_relevant : float
-        The value of a query without any relevant document; LETOR has 0.  NaN leaves such
-        queries out of the mean.
-    per_query : bool
-        Return a value for every query, in the order of their first rows.
+        How many documents count; None for all.
+    **options
+        Those of `NDCG` (`discount`, `gain`, `ties`, `no_relevant`); `group` and `per_query`
+        of `evaluate`.
 
     Returns
     -------
     float or ndarray
         The mean over queries; with a sequence `k` an array with a mean for each; with
         `per_query` an array of shape (q,) or (q, len(k)).
-
-    Notes
-    -----
-    The two discounts agree at ``k=1`` only.  On LETOR's own data their means differ by up
-    to 0.005, so say which one a figure is of.  A mean over all queries is not LETOR's mean
-    of the means of its folds, which have different numbers of queries.
 
     Examples
     --------
     >>> ndcg([2, 0, 1], [0.1, 0.5, 0.3], k=[1, 3]).round(4)
     array([0.    , 0.5869])
     """
-    check_choice(discount, "discount", DISCOUNTS)
-    check_choice(gain, "gain", GAINS)
-    check_choice(ties, "ties", TIES)
-    cuts, is_sequence = check_cuts(k)
-    lists = rank_lists(y, score, qid, group)
-    worth = np.arange(lists.grades.max() + 1.0)
-    gains = (np.exp2(worth) - 1.0 if gain == "exponential" else worth)[lists.grades]
-    weights = _discounts(int(lists.lengths.max()), discount)[lists.ranks]
-    reached = lists.tie_means(gains) if ties == "expected" else gains
-    found = lists.sums_at(reached * weights, cuts)
-    best = lists.sums_at(lists.by_grade(gains) * weights, cuts)
-    values = np.full_like(found, no_relevant)
-    np.divide(found, best, out=values, where=best > 0.0)
-    return summarise(values, is_sequence, per_query)
+    return _measure(NDCG, k, y, score, qid, **options)
 
 
-def precision_at(
-    y: Any,
-    score: Any,
-    qid: Any = None,
-    k: Cut = 10,
-    *,
-    group: Any = None,
-    threshold: int = 1,
-    ties: Literal["stable", "expected"] = "stable",
-    per_query: bool = False,
-) -> float | FloatArray:
-    """Return the share of relevant documents among the first `k`.
+def precision_at(y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any) -> Any:
+    """Return the share of relevant documents among the first `k`: ``P(...) @ k``.
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Grades: whole numbers, 0 and up.
-    score : array of shape (n,)
-        Predicted scores; the highest comes first.
-    qid : array of shape (n,), optional
-        The query of every document, in any order; by default all are of one query.
-    k : int, None or sequence of them
-        How many documents count; None for all.  The places that a list shorter than `k`
-        lacks count as not relevant, as in LETOR and trec_eval.
-    group : array of shape (q,), optional
-        Instead of `qid`: how many consecutive rows each query has.
-    threshold : int
-        The lowest grade that is relevant.
-    ties : {"stable", "expected"}
-        Documents with equal scores keep the order given, or the mean over all of their
-        orders is taken.
-    per_query : bool
-        Return a value for every query, in the order of their first rows.
-
-    Returns
-    -------
-    float or ndarray
-        The mean over queries; with a sequence `k` an array with a mean for each; with
-        `per_query` an array of shape (q,) or (q, len(k)).
+    The parameters are those of `ndcg`, the options those of `P`.
 
     Examples
     --------
     >>> precision_at([2, 0, 1], [0.1, 0.5, 0.3], k=2)
     0.5
     """
-    check_choice(ties, "ties", TIES)
-    threshold = check_threshold(threshold)
-    cuts, is_sequence = check_cuts(k)
-    lists = rank_lists(y, score, qid, group)
-    is_relevant = (lists.grades >= threshold).astype(np.float64)
-    if ties == "expected":
-        is_relevant = lists.tie_means(is_relevant)
-    values = lists.sums_at(is_relevant, cuts)
-    for column, cut in enumerate(cuts):
-        values[:, column] /= lists.lengths if cut is None else cut
-    return summarise(values, is_sequence, per_query)
+    return _measure(P, k, y, score, qid, **options)
 
 
-def average_precision(
-    y: Any,
-    score: Any,
-    qid: Any = None,
-    *,
-    group: Any = None,
-    threshold: int = 1,
-    ties: Literal["stable", "expected"] = "stable",
-    no_relevant: float = 0.0,
-    per_query: bool = False,
-) -> float | FloatArray:
-    """Return the mean average precision (MAP) of ranked lists.
+def average_precision(y: Any, score: Any, qid: Any = None, **options: Any) -> Any:
+    """Return the mean average precision: short for ``MAP(...)``.
 
-    The average precision of a list is the mean, over its relevant documents, of the share
-    of relevant documents from the top down to that one.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Grades: whole numbers, 0 and up.
-    score : array of shape (n,)
-        Predicted scores; the highest comes first.
-    qid : array of shape (n,), optional
-        The query of every document, in any order; by default all are of one query.
-    group : array of shape (q,), optional
-        Instead of `qid`: how many consecutive rows each query has.
-    threshold : int
-        The lowest grade that is relevant.
-    ties : {"stable", "expected"}
-        Documents with equal scores keep the order given, or the mean over all of their
-        orders is taken.
-    no_relevant : float
-        The value of a query without any relevant document; NaN leaves it out of the mean.
-    per_query : bool
-        Return a value for every query, in the order of their first rows.
-
-    Returns
-    -------
-    float or ndarray
-        The mean over queries, or with `per_query` an array of shape (q,).
+    The parameters are those of `ndcg` without `k`, the options those of `MAP`.
 
     Examples
     --------
     >>> round(average_precision([2, 0, 1], [0.1, 0.5, 0.3]), 4)
     0.5833
     """
-    check_choice(ties, "ties", TIES)
-    threshold = check_threshold(threshold)
-    lists = rank_lists(y, score, qid, group)
-    is_relevant = (lists.grades >= threshold).astype(np.int64)
-    n_relevant = lists.sums(is_relevant)
-    if ties == "expected":
-        precisions = _expected_precisions(lists, is_relevant)
-    else:
-        precisions = is_relevant * (lists.above(is_relevant) + 1.0) / (lists.ranks + 1.0)
-    values = np.full((lists.n_queries, 1), no_relevant, dtype=np.float64)
-    has_any = n_relevant > 0
-    values[has_any, 0] = lists.sums(precisions)[has_any] / n_relevant[has_any]
-    return summarise(values, False, per_query)
+    return _measure(MAP, None, y, score, qid, **options)
 
 
-def _discounts(length: int, discount: str) -> FloatArray:
-    """Return the discount of the positions 1 .. length."""
-    positions = np.arange(1.0, length + 1.0)
-    if discount == "paper":
-        return 1.0 / np.log2(1.0 + positions)
-    return 1.0 / np.log2(np.maximum(positions, 2.0))
+def reciprocal_rank(
+    y: Any, score: Any, qid: Any = None, k: Cut = None, **options: Any
+) -> Any:
+    """Return one over the position of the first relevant document: ``MRR(...) @ k``.
 
+    The parameters are those of `ndcg`, the options those of `MRR`.
 
-def _expected_precisions(lists: RankedLists, is_relevant: Any) -> FloatArray:
-    """Return the mean of [relevant] times precision at every position, ties in any order.
-
-    With r relevant among the n documents of a tie and a above it, place i of the tie is
-    relevant with probability r / n, and there are then a + 1 + (i - 1) (r - 1) / (n - 1)
-    relevant ones down to it.
+    Examples
+    --------
+    >>> reciprocal_rank([2, 0, 1], [0.1, 0.5, 0.3])
+    0.5
     """
-    first = lists.tie_starts()
-    sizes = np.diff(np.append(first, len(is_relevant)))
-    tied = np.repeat(np.add.reduceat(is_relevant, first), sizes)
-    before = np.repeat(lists.above(is_relevant)[first], sizes)
-    place = np.arange(len(is_relevant)) - np.repeat(first, sizes)
-    size = np.repeat(sizes, sizes)
-    among = place * (tied - 1.0) / np.maximum(size - 1, 1)
-    return tied / size * (before + 1.0 + among) / (lists.ranks + 1.0)
+    return _measure(MRR, k, y, score, qid, **options)
+
+
+def expected_reciprocal_rank(
+    y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any
+) -> Any:
+    """Return the mean of one over the position where a reader stops: ``ERR(...) @ k``.
+
+    The parameters are those of `ndcg`, the options those of `ERR`.
+
+    Examples
+    --------
+    >>> expected_reciprocal_rank([2, 0, 1], [0.1, 0.5, 0.3])
+    0.3125
+    """
+    return _measure(ERR, k, y, score, qid, **options)
+
+
+def kendall_tau(y: Any, score: Any, qid: Any = None, **options: Any) -> Any:
+    """Return Kendall's tau-b between scores and grades: short for ``Tau(...)``.
+
+    The parameters are those of `ndcg` without `k`, the options those of `Tau`.
+
+    Examples
+    --------
+    >>> kendall_tau([2, 0, 1], [0.1, 0.5, 0.3])
+    -1.0
+    """
+    return _measure(Tau, None, y, score, qid, **options)
+
+
+def _measure(
+    kind: type[Measure],
+    k: Any,
+    y: Any,
+    score: Any,
+    qid: Any,
+    group: Any = None,
+    per_query: bool = False,
+    **options: Any,
+) -> Any:
+    """Return a measure of whole lists, at one position, or in columns at several."""
+    measure = kind(**options)
+    if not hasattr(measure, "k"):
+        return measure(y, score, qid, group=group, per_query=per_query)
+    is_sequence = hasattr(k, "__iter__") and not isinstance(k, str)
+    cuts: Any = k if is_sequence else [k]
+    measures = [measure @ cut for cut in cuts]
+    if not measures:
+        raise InvalidOptionError("k must hold at least one position to cut at; got none.")
+    lists = rank_lists(y, score, qid, group)
+    values = [chosen.of(lists, per_query=per_query) for chosen in measures]
+    return np.stack(values, axis=-1) if is_sequence else values[0]

@@ -1,0 +1,164 @@
+"""What a measure of ranking is: a frozen set of options that prints as it is typed."""
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch._validation import check_count
+from permatch.errors import InvalidOptionError
+from permatch.metrics.lists import RankedLists, rank_lists
+
+#: What the discount of position j is, by name.
+DISCOUNTS = {"paper": "1/log2(1+j)", "letor": "that of LETOR's script"}
+
+
+def _one_of(*choices: str) -> Callable[[Any, str], str]:
+    def check(value: Any, name: str) -> str:
+        if value not in choices:
+            raise InvalidOptionError(
+                f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
+            )
+        return value
+
+    return check
+
+
+def _check_number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as err:
+        raise InvalidOptionError(f"{name} must be a number; got {value!r}.") from err
+
+
+#: What checks an option of a measure, by its name.
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "k": lambda value, name: None if value is None else check_count(value, name, 1),
+    "ties": _one_of("stable", "expected"),
+    "no_relevant": _check_number,
+    "discount": _one_of(*DISCOUNTS),
+    "gain": _one_of("exponential", "linear"),
+    "threshold": lambda value, name: check_count(value, name, 1),
+    "max_grade": lambda value, name: None if value is None else check_count(value, name, 0),
+    "undefined": _check_number,
+}
+
+
+class _MeasureType(ABCMeta):
+    """The type of measures, so that ``NDCG @ 10`` is short for ``NDCG() @ 10``."""
+
+    def __matmul__(cls, k: int | None) -> Any:
+        """Return the measure with its default options, of the first `k` documents."""
+        return cls() @ k
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Measure(metaclass=_MeasureType):
+    """A measure of ranked lists: what to compute, without the data.
+
+    ``measure @ k`` is the same measure of the first `k` documents, and ``measure(y, score,
+    qid)`` its mean over queries.  Measures are equal if they print alike.
+
+    Notes
+    -----
+    Options that several measures have:
+
+    k : int or None
+        How many documents count; None for all.
+    threshold : int
+        The lowest grade that is relevant; default: 1.
+    ties : {"stable", "expected"}
+        Documents with equal scores keep the order given, as in LETOR's script (the
+        default), or the mean over all of their orders is taken.
+    no_relevant : float
+        The value of a query without any relevant document; default: 0, as in LETOR.  NaN
+        leaves such queries out of the mean.
+
+    Examples
+    --------
+    >>> from permatch.metrics import MAP, NDCG
+    >>> NDCG @ 5, NDCG(discount="letor") @ 10, MAP(threshold=2)
+    (NDCG@5, NDCG(discount="letor")@10, MAP(threshold=2))
+    >>> MAP(threshold=2)([2, 0, 1], [0.1, 0.5, 0.3])
+    0.3333333333333333
+    """
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _CHECKS[name](value, name))
+
+    def __matmul__(self, k: int | None) -> Self:
+        """Return the same measure of the first `k` documents."""
+        if "k" not in vars(self):
+            raise InvalidOptionError(
+                f"{type(self).__name__} is a measure of whole lists; got @ {k}. Drop it."
+            )
+        return replace(self, **{"k": k})
+
+    def __repr__(self) -> str:
+        """Return the measure as it is typed."""
+        defaults = {field.name: field.default for field in fields(self)}
+        options = [
+            f"{name}={_literal(value)}"
+            for name, value in vars(self).items()
+            if name != "k" and repr(value) != repr(defaults[name])
+        ]
+        k = vars(self).get("k")
+        cut = "" if k is defaults.get("k") is None else f"@{k}"
+        return type(self).__name__ + f"({', '.join(options)})" * bool(options) + cut
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by what is printed: two options that are NaN are alike."""
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        """Return a hash of what is printed."""
+        return hash(repr(self))
+
+    def __call__(
+        self,
+        y: Any,
+        score: Any,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        per_query: bool = False,
+    ) -> Any:
+        """Return the mean over queries, or an array (q,); see `evaluate`."""
+        return self.of(rank_lists(y, score, qid, group), per_query=per_query)
+
+    def of(self, lists: RankedLists, *, per_query: bool = False) -> Any:
+        """Measure lists that are sorted already.
+
+        Parameters
+        ----------
+        lists : RankedLists
+            Judged lists, each from the highest score down.
+        per_query : bool
+            Return a value for every query, in the order of their first rows.
+
+        Returns
+        -------
+        float or ndarray of shape (q,)
+            The mean over queries, those that are NaN left out; or the values.
+        """
+        values = self._values(lists)
+        if per_query:
+            return values.mean(axis=1)
+        is_known = ~np.isnan(values)
+        n_known = is_known.sum(axis=0)
+        sums = np.where(is_known, values, 0.0).sum(axis=0)
+        means = np.where(n_known > 0, sums / np.maximum(n_known, 1), np.nan)
+        return float(means.mean())
+
+    @abstractmethod
+    def _values(self, lists: RankedLists) -> FloatArray:
+        """Return the values (q, c) of all queries; the measure is the mean of c columns."""
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
