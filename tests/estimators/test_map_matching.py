@@ -414,3 +414,22 @@ def test_numbers_beyond_float64_are_said_to_be():
         MAPMatching().fit([1e-310 * graph for graph in graphs], labels)
     with pytest.raises(errors.PrecisionError, match="beyond float64"):
         MAPMatching(scale_features=False).fit([1e200 * graph for graph in graphs], labels)
+
+
+@pytest.mark.parametrize("kind", [MAPMatching, pm.MaxMarginMatching])
+@pytest.mark.parametrize("scale_features", [True, False])
+def test_features_near_the_largest_float_get_advice_that_works(kind, scale_features):
+    features = np.random.default_rng(0).uniform(-1.7, 1.7, size=(3, 4, 4, 2)) * 1e308
+    labels = [[0, 1, 2, 3]] * 3
+    model = kind(scale_features=scale_features)
+    advice = r"those of feature 0 are not\. Divide it by a large number\.$"
+    with pytest.raises(errors.PrecisionError, match=advice):
+        model.fit(features, labels)
+    model.fit(features / 1e308, labels)
+    model.coef_ += 1.0
+    with pytest.raises(
+        errors.PrecisionError, match="graph 0 times .* Divide the features by a large"
+    ):
+        model.predict(features)
+    with pytest.raises(errors.PrecisionError, match="in fit and predict alike"):
+        model.log_likelihood(features, labels)

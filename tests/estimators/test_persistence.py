@@ -277,6 +277,31 @@ CHANGES = {
 }
 
 
+def nested(depth):
+    """Return lists within lists; 900 of them are JSON, and too many for Python's stack."""
+    value = 1.0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("key", ["version", "class", "params", "fitted", "coef", "schema"])
+@pytest.mark.parametrize("depth", [65, 900])
+def test_values_nested_too_deep(key, depth, path):
+    document = json.loads(path.read_text())
+    value = nested(depth)
+    document[key] = {"alpha": value} if key in ("params", "fitted") else value
+    path.write_text(json.dumps(document))
+    with pytest.raises(ModelFileError, match="is damaged: .* nested at most 64 deep. Copy"):
+        load(path)
+
+
+def test_nesting_beyond_what_json_reads(path):
+    path.write_text('{"format": "permatch-model", "coef": ' + "[" * 10**6)
+    with pytest.raises(ModelFileError, match="a permatch model cut short or damaged"):
+        load(path)
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_changed_files(name, path):
     changes, message = CHANGES[name]

@@ -508,5 +508,10 @@ def test_names_given_beside_a_frame_do_not_shut_it_out():
 def test_scores_beyond_floats_are_refused():
     X, y, qid = judged_lists()
     model = pm.RankMatch().fit(X, y, qid)
-    with pytest.raises(errors.PrecisionError, match="beyond float64"):
+    advice = "beyond float64. Divide the features by a large number, in fit and predict"
+    with pytest.raises(errors.PrecisionError, match=advice):
         model.predict(X * 1e300 * 1e7)
+    with pytest.raises(
+        errors.PrecisionError, match="Divide the features by a large number"
+    ):
+        pm.DORM(scale_features=False).fit(X * 1e300, y, qid)

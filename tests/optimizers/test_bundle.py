@@ -244,7 +244,8 @@ def test_a_failing_master_is_reported(rng, monkeypatch):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_risk_that_is_no_number_is_refused(bad):
-    with pytest.raises(PrecisionError, match="must be finite; at a point of length 0"):
+    message = r"must be finite; at a point of length 0 .* by a large number\.$"
+    with pytest.raises(PrecisionError, match=message):
         minimize_bundle(lambda x: (bad, np.zeros(2)), 2, alpha=1.0)
-    with pytest.raises(PrecisionError, match="Scale the features"):
+    with pytest.raises(PrecisionError, match=message):
         minimize_bundle(lambda x: (1.0, np.full(2, bad)), 2, alpha=1.0)

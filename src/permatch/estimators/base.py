@@ -10,10 +10,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import check_rng, check_weights, no_perfect_matching
+from permatch._validation import (
+    MAX_SCORE,
+    check_rng,
+    check_weights,
+    no_perfect_matching,
+)
 from permatch.decoding import bayes_matching, best_matching
 from permatch.distribution import MatchingDistribution
-from permatch.errors import InfeasibleGraphError, InvalidOptionError, NotFittedError
+from permatch.errors import (
+    InfeasibleGraphError,
+    InvalidOptionError,
+    NotFittedError,
+    PrecisionError,
+)
 from permatch.estimators.persistence import save_model
 from permatch.graphs import BipartiteGraph, check_graphs, check_labels
 from permatch.inference import AbstractEngine, find_engine, require_marginals
@@ -180,7 +190,7 @@ class BaseMatcher(BaseEstimator):
         checked, labels, weights = check_data_set(
             graphs, matchings, sample_weight, self.n_features_in_
         )
-        scores = [graph.scores(self.coef_) for graph in checked]
+        scores = score_graphs(checked, self.coef_)
         totals = [
             table[np.arange(len(label)), label].sum()
             for table, label in zip(scores, labels, strict=True)
@@ -240,8 +250,7 @@ class BaseMatcher(BaseEstimator):
 
     def _scores(self, graphs: Any) -> list[FloatArray]:
         self._check_fitted()
-        checked = check_graphs(graphs, self.n_features_in_)
-        return [graph.scores(self.coef_) for graph in checked]
+        return score_graphs(check_graphs(graphs, self.n_features_in_), self.coef_)
 
     def _distribution(self, scores: FloatArray) -> MatchingDistribution:
         return MatchingDistribution(scores, self.engine, n_jobs=self.n_jobs)
@@ -254,6 +263,24 @@ def check_data_set(
     checked = check_graphs(graphs, n_features)
     labels = check_labels(checked, matchings)
     return checked, labels, check_weights(sample_weight, len(checked))
+
+
+def score_graphs(graphs: list[BipartiteGraph], coef: FloatArray) -> list[FloatArray]:
+    """Return the edge scores of every graph, or say which one has features too large."""
+    tables = []
+    for k, graph in enumerate(graphs):
+        with np.errstate(over="ignore", invalid="ignore"):  # caught at once
+            table = graph.scores(coef)
+        used = table if graph.allowed is None else table[graph.allowed]
+        largest = np.abs(used).max(initial=0.0)
+        if not largest <= MAX_SCORE:  # false for NaN too
+            raise PrecisionError(
+                f"scores must be at most {MAX_SCORE:g} in size; the features of graph {k} "
+                f"times the coefficients reach {largest:.3g}. Divide the features by a "
+                "large number, in fit and predict alike."
+            )
+        tables.append(table)
+    return tables
 
 
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:

@@ -46,6 +46,9 @@ _HOMES = {
 # Attributes with a place of their own in the file.
 _NAMED = ("coef_", "scale_", "feature_names_", "n_features_in_")
 
+# Far deeper than any model is nested, and far from Python's limit.
+_MOST_DEPTH = 64
+
 # Arrays of numbers and truth values, nothing else.
 _ARRAY_KINDS = "fiub"
 
@@ -245,6 +248,8 @@ class _Reader:
             self._fail("is no permatch model: it is not JSON", foreign)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             self._fail(f"is no permatch model: it does not say {FORMAT!r}", foreign)
+        if _depth(document) > _MOST_DEPTH:
+            self._damaged(f"values must be nested at most {_MOST_DEPTH} deep")
         schema = document.get("schema")
         if type(schema) is not int or schema < 1:
             self._damaged(f"schema must be a whole number from 1 on, got {schema!r}")
@@ -330,6 +335,19 @@ class _Reader:
             return _decode(value)
         except (ValueError, TypeError, KeyError, OverflowError, PermatchError) as err:
             self._damaged(f"the value of {name} cannot be read ({err})")
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects are nested, without recursion."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
 
 
 def _is_finite(value: Any) -> bool:

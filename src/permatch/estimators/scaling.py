@@ -7,7 +7,8 @@ The penalty acts on the scaled coefficients.
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import BoolArray, FloatArray
+from permatch.errors import PrecisionError
 from permatch.graphs import BipartiteGraph
 from permatch.objectives import FeatureStack, stack_graphs
 
@@ -57,8 +58,10 @@ def scaled_stacks(
         if stack.forbidden is not None:
             features[stack.forbidden] = 0.0
             n_edges -= stack.forbidden.sum(axis=(1, 2))[:, None]
-        features -= (features.sum(axis=(1, 2)) / np.maximum(n_edges, 1))[:, None, None]
-        features /= scale
+        with np.errstate(over="ignore", invalid="ignore"):  # caught at once
+            features -= (features.sum(axis=(1, 2)) / np.maximum(n_edges, 1))[:, None, None]
+            features /= scale
+        _check_finite(np.isfinite(features).all(axis=(0, 1, 2)))
     return stacks, scale
 
 
@@ -69,7 +72,9 @@ def _scale_of(stacks: list[FeatureStack], weights: FloatArray | None) -> FloatAr
     is_constant = ~(high > low)
     # Within [0, 1], and reaching both ends, a feature keeps the digits of its variance.
     low = np.where(is_constant, 0.0, low)
-    span = np.where(is_constant, 1.0, high - low)
+    with np.errstate(over="ignore"):  # caught at once
+        span = np.where(is_constant, 1.0, high - low)
+    _check_finite(np.isfinite(span))
     total, sums, squares = 0.0, np.zeros(len(span)), np.zeros(len(span))
     for edges, weight in parts:
         unit = (edges - low) / span
@@ -81,6 +86,16 @@ def _scale_of(stacks: list[FeatureStack], weights: FloatArray | None) -> FloatAr
     variance = squares / total - (sums / total) ** 2
     scale = span * np.sqrt(np.maximum(variance, 0.0))
     return np.where(is_constant | ~(scale > 0.0), 1.0, scale)
+
+
+def _check_finite(is_finite: BoolArray) -> None:
+    """Refuse features of which one, as the array (d,) tells, has left float64."""
+    if not is_finite.all():
+        raise PrecisionError(
+            "features must be small enough for their range and their sum over a graph to "
+            f"be finite; those of feature {int(np.argmin(is_finite))} are not. Divide it "
+            "by a large number."
+        )
 
 
 def _allowed_edges(

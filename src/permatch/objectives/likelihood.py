@@ -118,7 +118,7 @@ class MatchingLikelihood:
             if not np.abs(used).max(initial=0.0) < MAX_SCORE:  # false for NaN too
                 raise PrecisionError(
                     "scores must stay finite during learning; features times coefficients "
-                    "are beyond float64. Use scale_features=True, or smaller features."
+                    "are beyond float64. Divide the features by a large number."
                 )
             engine = with_own_seed(self.engine, k)  # stacks number their graphs alike
             result = engine.infer(scores, n_jobs=self.n_jobs, check=False)

@@ -116,6 +116,6 @@ class MatchingHinge:
         if not is_solved.all():  # labels use allowed edges, so there is a matching
             raise PrecisionError(
                 "edge scores must be finite; the product of features and coefficients is "
-                "not. Scale the features to moderate size."
+                "not. Divide the features by a large number."
             )
         return matchings.astype(np.intp, copy=False)

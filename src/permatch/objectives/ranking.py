@@ -67,7 +67,7 @@ class LinearScores:
         if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too
             raise PrecisionError(
                 "scores must be finite; features times coefficients are beyond float64. "
-                "Use smaller features, or fit with scale_features=True."
+                "Divide the features by a large number, in fit and predict alike."
             )
         return scores
 

@@ -200,7 +200,7 @@ def check_finite(value: float) -> float:
     if not math.isfinite(value):
         raise PrecisionError(
             "scores must be finite, and far from the limits of float64; the loss is "
-            f"{value}. Scale the features to moderate size."
+            f"{value}. Divide the features by a large number."
         )
     return value
 

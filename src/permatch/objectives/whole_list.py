@@ -300,7 +300,7 @@ def _checked(scores: FloatArray) -> FloatArray:
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if not np.isfinite(scores).all():
         raise PrecisionError(
-            "scores must be finite; features times coefficients are beyond float64. Use "
-            "smaller features, or fit with scale_features=True."
+            "scores must be finite; features times coefficients are beyond float64. "
+            "Divide the features by a large number."
         )
     return scores

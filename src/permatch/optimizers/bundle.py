@@ -276,11 +276,14 @@ class _Run:
 
     def _evaluate(self, point: FloatArray) -> float:
         risk, slope = self._risk_and_subgradient(point)
-        if not (np.isfinite(risk) and np.isfinite(slope).all()):
+        with np.errstate(over="ignore"):  # caught at once
+            square = slope @ slope
+        if not (np.isfinite(risk) and np.isfinite(square)):
+            remedy = ", or raise alpha" if point.any() else ""
             raise PrecisionError(
-                "the risk and its subgradient must be finite; at a point of length "
-                f"{np.linalg.norm(point):.3g} they are not. Scale the features to "
-                "moderate size, or raise alpha."
+                "the risk and the square of its subgradient must be finite; at a point of "
+                f"length {np.linalg.norm(point):.3g} they are not. Divide the features by "
+                f"a large number{remedy}."
             )
         self.n_evaluations += 1
         self._planes.add(slope, float(risk - slope @ point))
