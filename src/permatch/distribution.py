@@ -139,7 +139,6 @@ class MatchingDistribution:
         full[np.ix_(self._rows, self._cols)] = self._inferred.marginals
         for row, col in self._given.items():
             full[row, col] = 1.0
-        full[~self._possible] = 0.0  # signed sums leave a trace of rounding there
         full.flags.writeable = False
         return full
 

@@ -172,3 +172,21 @@ def test_no_fallback_beyond_its_memory(rng, monkeypatch):
         pm.errors.PrecisionError, match=r"residual of at most 0.*size 10.*tol="
     ):
         pm.Glynn(tol=0.0).infer(random_scores(rng, 10))
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0])
+def test_the_residual_of_glynn_is_about_the_absolute_error_of_marginals(spread, rng):
+    for _ in range(10):
+        scores = random_scores(rng, 12, spread)
+        found, expected = pm.Glynn().infer(scores), pm.SubsetDP().infer(scores)
+        error = np.abs(found.marginals - expected.marginals).max()
+        assert error < 20 * max(found.diagnostics.residual, 1e-16)
+
+
+def test_positive_sums_keep_the_digits_of_tiny_marginals(rng):
+    scores = random_scores(rng, 8, 20.0)
+    _, exact = exact_answer(scores)
+    assert 0.0 < exact.min() < 1e-30
+    for engine in (pm.SubsetDP(), pm.SmallBatch()):
+        found = engine.infer(scores).marginals
+        np.testing.assert_allclose(found, exact, rtol=1e-10, atol=0.0)

@@ -158,10 +158,10 @@ class AutoEngine(AbstractEngine):
         told = merge(self.name, reports)
         if len(found) != 1:
             told = replace(told, reason="auto: beyond the exact engines: see parts")
-        is_allowed = scores > -np.inf
+        is_possible = reduced > -np.inf
         tables = np.array([answer.marginals for answer in found]).reshape(scores.shape)
         errors = np.array([answer.marginal_errors for answer in found])
-        errors = np.where(is_allowed, errors.reshape(scores.shape), 0.0)
+        errors = np.where(is_possible, errors.reshape(scores.shape), 0.0)
         values = offsets + np.array([answer.log_partition for answer in found])
         is_exact = told.certificate == "exact"
         if is_exact:

@@ -26,8 +26,9 @@ class Glynn(SignedSumEngine):
     The fastest exact engine from m = 9 on.  The scaled sums keep 12 to 15 digits, 10 or 11
     on large flat graphs; how many is measured, not assumed.  Every row of the marginals
     must sum to one; the largest deviation is the reported residual, about the error of the
-    log-partition and the relative error of a marginal.  A graph whose residual exceeds
-    `tol` is done again by `SubsetDP`.
+    log-partition and the absolute error of the marginals.  A marginal far below it may be
+    all rounding; `SubsetDP`, which adds positive numbers only, gets tiny ones right too.  A
+    graph whose residual exceeds `tol` is done again by `SubsetDP`.
 
     Parameters
     ----------

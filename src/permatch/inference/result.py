@@ -23,8 +23,8 @@ class Diagnostics:
         Number of graphs answered together.
     residual : float or None
         Largest relative disagreement among quantities that are equal in exact arithmetic,
-        over all graphs; None for engines that only add positive numbers and keep no such
-        check.
+        over all graphs: about the absolute error of marginals, not the relative error of
+        tiny ones.  None for engines that only add positive numbers and keep no such check.
     n_fallback : int
         Graphs whose residual was above the tolerance and that were done again by
         `SubsetDP`.

@@ -8,12 +8,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.kernels.scaling import (
-    forbid_impossible,
-    reduce_and_match,
-    reduce_one,
-    scale_stack,
-)
+from permatch.kernels.scaling import reduce_one, reduce_possible, scale_stack
 
 # Entries handled by one scaling task; small enough to share out, large enough to be worth
 # it.
@@ -72,15 +67,8 @@ def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, Flo
     """
     reduced = np.empty_like(scores)
     offsets = np.empty(len(scores))
-    size = scores.shape[1]
-    matching, labels = np.empty(size, np.int64), np.empty(size, np.int64)
     for g, graph in enumerate(scores):
-        if np.isfinite(graph).all():
-            offsets[g] = reduce_one(graph, reduced[g])
-            continue
-        offsets[g] = reduce_and_match(graph, reduced[g], matching)
-        if offsets[g] > -np.inf:
-            forbid_impossible(reduced[g], matching, labels)
+        offsets[g] = reduce_possible(graph, reduced[g])
     check_feasible(offsets, scores, members)
     return reduced, offsets
 

@@ -32,6 +32,15 @@ def reduce_one(scores, reduced):
 
     Return the best score (``-inf`` when the graph has no perfect matching).
     """
+    return reduce_and_match(scores, reduced, np.empty(scores.shape[0], np.int64))
+
+
+@njit(cache=True, nogil=True)
+def reduce_and_match(scores, reduced, col_of):
+    """Fill `reduced` as `reduce_one` does, and `col_of` with a best matching.
+
+    Return the best score, ``-inf`` when there is no perfect matching.
+    """
     m = scores.shape[0]
     cost = np.empty((m, m))
     for i in range(m):
@@ -46,7 +55,6 @@ def reduce_one(scores, reduced):
             cost[i, j] = top - scores[i, j]
     u = np.empty(m)
     v = np.empty(m)
-    col_of = np.empty(m, np.int64)
     row_of = np.empty(m, np.int64)
     if not solve(cost, u, v, col_of, row_of):
         return -np.inf
@@ -66,6 +74,21 @@ def reduce_one(scores, reduced):
             reduced[i, j] = min(u[i] + v[j] - cost[i, j], 0.0)
         reduced[i, col_of[i]] = 0.0
     return best + lost
+
+
+@njit(cache=True, nogil=True)
+def reduce_possible(scores, reduced):
+    """Fill `reduced` as `reduce_one` does, with ``-inf`` for all edges no matching can use.
+
+    Return the best score, ``-inf`` when there is no perfect matching.
+    """
+    m = scores.shape[0]
+    col_of = np.empty(m, np.int64)
+    best = reduce_and_match(scores, reduced, col_of)
+    # Only where some edges are forbidden can others be impossible.
+    if best > -np.inf and m > 0 and scores.min() == -np.inf:
+        forbid_impossible(reduced, col_of, np.empty(m, np.int64))
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -106,32 +129,18 @@ def balance(weights):
 def scale_stack(scores, weights, offsets, first, last):
     """Scale graphs ``first .. last - 1``: ``log Z = offset + log permanent(weights)``.
 
-    An infeasible graph gets the offset ``-inf``.
+    An infeasible graph gets the offset ``-inf``; an edge that lies in no perfect matching
+    gets the weight 0, so that its marginal is 0 and not what rounding leaves of it.
     """
     m = scores.shape[1]
     for g in range(first, last):
-        offset = reduce_one(scores[g], weights[g])
+        offset = reduce_possible(scores[g], weights[g])
         if offset > -np.inf:
             for i in range(m):
                 for j in range(m):
                     weights[g, i, j] = math.exp(weights[g, i, j])
             offset += balance(weights[g])
         offsets[g] = offset
-
-
-@njit(cache=True, nogil=True)
-def reduce_and_match(scores, reduced, col_of):
-    """Fill `reduced` as `reduce_one` does, and `col_of` with a best matching.
-
-    Return the best score, ``-inf`` when there is no perfect matching.
-    """
-    best = reduce_one(scores, reduced)
-    if best == -np.inf:
-        return best
-    m = scores.shape[0]
-    # A best matching of the reduced scores uses zeros only; most rows find theirs at once.
-    solve(-reduced, np.empty(m), np.empty(m), col_of, np.empty(m, np.int64))
-    return best
 
 
 @njit(cache=True, nogil=True)
