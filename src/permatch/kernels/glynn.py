@@ -30,7 +30,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH, load, splat, store, total
+from permatch.kernels.simd import WIDTH, aligned, load, splat, store, total
 
 LANE_ROWS = 6
 LANES = 1 << LANE_ROWS
@@ -43,7 +43,7 @@ _REFRESH = 1024
 
 @njit(cache=True, nogil=True)
 def _pass_over_lanes(lanes, plus, minus, sign, prefix_plus, prefix_minus, suffix_plus,
-                     suffix_minus, lane_sums, sums_plus, sums_minus, n_pairs):  # fmt: skip
+                     suffix_minus, lane_sums, running, pair_sums, n_pairs):  # fmt: skip
     """Add the leave-one-out products of all lane patterns, for both signs of the pair row.
 
     `plus` and `minus` are the column sums of all other rows with the pair row added or
@@ -81,45 +81,39 @@ def _pass_over_lanes(lanes, plus, minus, sign, prefix_plus, prefix_minus, suffix
         at0 = column * LANES
         at1 = at0 + LANES
         here = pair * LANES
-        total_plus0 = zero
-        total_plus1 = zero
-        total_minus0 = zero
-        total_minus1 = zero
+        both0 = zero
+        both1 = zero
+        lower0 = zero
+        lower1 = zero
         for lane in range(0, LANES, WIDTH):
             x0 = load(lanes, at0 + lane)
             x1 = load(lanes, at1 + lane)
-            s0 = x0 + plus0
-            s1 = x1 + plus1
-            suffix = load(suffix_plus, lane)
-            others = load(prefix_plus, here + lane) * suffix
-            store(suffix_plus, lane, suffix * (s0 * s1))
-            without0 = others * s1
-            without1 = others * s0
             s0 = x0 + minus0
             s1 = x1 + minus1
             suffix = load(suffix_minus, lane)
             others = load(prefix_minus, here + lane) * suffix
             store(suffix_minus, lane, suffix * (s0 * s1))
-            without0_minus = others * s1
-            without1_minus = others * s0
-            store(
-                lane_sums,
-                at0 + lane,
-                load(lane_sums, at0 + lane) + (without0 + without0_minus),
-            )
-            store(
-                lane_sums,
-                at1 + lane,
-                load(lane_sums, at1 + lane) + (without1 + without1_minus),
-            )
-            total_plus0 = total_plus0 + without0
-            total_plus1 = total_plus1 + without1
-            total_minus0 = total_minus0 + without0_minus
-            total_minus1 = total_minus1 + without1_minus
-        sums_plus[column] = total(total_plus0)
-        sums_plus[column + 1] = total(total_plus1)
-        sums_minus[column] = total(total_minus0)
-        sums_minus[column + 1] = total(total_minus1)
+            without0 = others * s1
+            without1 = others * s0
+            lower0 = lower0 + without0
+            lower1 = lower1 + without1
+            s0 = x0 + plus0
+            s1 = x1 + plus1
+            suffix = load(suffix_plus, lane)
+            others = load(prefix_plus, here + lane) * suffix
+            store(suffix_plus, lane, suffix * (s0 * s1))
+            without0 = without0 + others * s1
+            without1 = without1 + others * s0
+            both0 = both0 + without0
+            both1 = both1 + without1
+            store(lane_sums, at0 + lane, load(lane_sums, at0 + lane) + without0)
+            store(lane_sums, at1 + lane, load(lane_sums, at1 + lane) + without1)
+        at = column * WIDTH
+        store(running, at, load(running, at) + both0)
+        store(pair_sums, at, load(pair_sums, at) + (both0 - (lower0 + lower0)))
+        at += WIDTH
+        store(running, at, load(running, at) + both1)
+        store(pair_sums, at, load(pair_sums, at) + (both1 - (lower1 + lower1)))
 
 
 @njit(cache=True, nogil=True)
@@ -147,12 +141,14 @@ def add_chunk(weights, chunk, chunk_bits, derivatives):
     # read.
     width = (m + WIDTH) // WIDTH * WIDTH
 
-    lanes = np.zeros(width * LANES)
-    lane_sums = np.zeros(width * LANES)
-    prefix_plus = np.empty((n_pairs + 1) * LANES)
-    prefix_minus = np.empty((n_pairs + 1) * LANES)
-    suffix_plus = np.empty(LANES)
-    suffix_minus = np.empty(LANES)
+    lanes = aligned(width * LANES)
+    lane_sums = aligned(width * LANES)
+    lanes[:] = 0.0
+    lane_sums[:] = 0.0
+    prefix_plus = aligned((n_pairs + 1) * LANES)
+    prefix_minus = aligned((n_pairs + 1) * LANES)
+    suffix_plus = aligned(LANES)
+    suffix_minus = aligned(LANES)
     for j in range(m):
         for i in range(pair_row + 1, m):
             lanes[j * LANES] += weights[i, j]
@@ -173,18 +169,21 @@ def add_chunk(weights, chunk, chunk_bits, derivatives):
         if chunk >> bit & 1:
             signs[1 + n_walked + bit] = -1.0
             sign = -sign
-    # `doubled`, `picked` and the vectors below are padded to `width`, so that they can be
-    # walked in whole SIMD vectors.
+    # `doubled` and the vectors of column sums are padded to `width`, so that they can be
+    # walked in whole SIMD vectors.  `running`, `pair_sums` and the rows of `picked` hold a
+    # vector of partial sums for every column, which are added up at the end.
     doubled = np.zeros(pair_row * width)
-    picked = np.zeros(pair_row * width)
     pair_weights = np.zeros(width)
-    pair_sums = np.zeros(width)
-    running = np.zeros(width)
     base = np.ones(width)
     plus = np.ones(width)
     minus = np.ones(width)
-    sums_plus = np.zeros(width)
-    sums_minus = np.zeros(width)
+    n_sums = width * WIDTH
+    picked = aligned(pair_row * n_sums)
+    running = aligned(n_sums)
+    pair_sums = aligned(n_sums)
+    picked[:] = 0.0
+    running[:] = 0.0
+    pair_sums[:] = 0.0
     for j in range(m):
         pair_weights[j] = weights[pair_row, j]
         for i in range(pair_row):
@@ -199,12 +198,7 @@ def add_chunk(weights, chunk, chunk_bits, derivatives):
             store(plus, j, middle + offset)
             store(minus, j, middle - offset)
         _pass_over_lanes(lanes, plus, minus, sign, prefix_plus, prefix_minus, suffix_plus,
-            suffix_minus, lane_sums, sums_plus, sums_minus, n_pairs)  # fmt: skip
-        for j in range(0, width, WIDTH):
-            from_plus = load(sums_plus, j)
-            from_minus = load(sums_minus, j)
-            store(running, j, load(running, j) + (from_plus + from_minus))
-            store(pair_sums, j, load(pair_sums, j) + (from_plus - from_minus))
+            suffix_minus, lane_sums, running, pair_sums, n_pairs)  # fmt: skip
         if step == n_steps:
             break
         row = 1
@@ -212,19 +206,22 @@ def add_chunk(weights, chunk, chunk_bits, derivatives):
             row += 1
         before = splat(signs[row])
         for j in range(0, width, WIDTH):
-            at = row * width + j
+            store(base, j, load(base, j) - before * load(doubled, row * width + j))
+        for j in range(0, 2 * n_pairs * WIDTH, WIDTH):
+            at = row * n_sums + j
             store(picked, at, load(picked, at) + before * load(running, j))
-            store(base, j, load(base, j) - before * load(doubled, at))
         signs[row] = -signs[row]
         sign = -sign
         if step % _REFRESH == 0:
             _column_sums(weights, signs, pair_row, base)
 
     for j in range(m):
-        derivatives[0, j] = running[j]
+        everything = total(load(running, j * WIDTH))
+        derivatives[0, j] = everything
         for i in range(1, pair_row):
-            derivatives[i, j] = 2.0 * picked[i * width + j] + signs[i] * running[j]
-        derivatives[pair_row, j] = pair_sums[j]
+            flipped = total(load(picked, i * n_sums + j * WIDTH))
+            derivatives[i, j] = 2.0 * flipped + signs[i] * everything
+        derivatives[pair_row, j] = total(load(pair_sums, j * WIDTH))
         for k in range(LANE_ROWS):
             signed = 0.0
             for lane in range(LANES):

@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.lanes import LANES, choose_rows
+from permatch.kernels.lanes import LANES, choose_rows, load, splat
 from permatch.kernels.nesting import add_block, draw_head, make_scratch
 from permatch.kernels.random import uniform
-from permatch.kernels.simd import WIDTH, load, splat, store
+from permatch.kernels.simd import store
 
 
 @njit(cache=True, nogil=True)
@@ -72,11 +72,10 @@ def run_filter(proposal, state, n_particles, sums):
 @njit(cache=True, nogil=True)
 def look_ahead(lookahead, col, free, logs, promises):
     """Fill the promises of a block: log-weights plus the bounds of what is left."""
-    for at in range(0, LANES, WIDTH):
-        rest = splat(0.0)
-        for row in range(free.shape[0]):
-            rest = rest + splat(lookahead[col, row]) * load(free, row * LANES + at)
-        store(promises, at, rest)
+    rest = splat(0.0)
+    for row in range(free.shape[0]):
+        rest = rest + splat(lookahead[col, row]) * load(free, row * LANES)
+    store(promises, 0, rest)
     for lane in range(LANES):
         promises[lane] += logs[lane]
 

@@ -1,53 +1,76 @@
-"""Four doubles at a time: a vector type for compiled kernels.
+"""Several doubles at a time: a vector type for compiled kernels.
 
 Numba leaves SIMD to LLVM's loop vectoriser, which guards every loop that writes one array
 and reads another with overlap checks; in short loops the checks cost more than the work.
 The type `Vector` says what is meant instead: inside a compiled function ``load``, ``splat``
-and the operators ``+ - *`` act on `WIDTH` doubles in one register.
+and the operators ``+ - * /`` act on `WIDTH` doubles in one register.
 
     x = load(array, offset) * splat(2.0) + load(other, offset)
     store(array, offset, x)
 
 Arrays are contiguous float64, offsets count elements of the flat array.  ``a * b + c`` may
 be contracted to one rounding, as in C compilers; the result does not depend on threads.
+
+`WIDTH` is what a register of this machine holds, as Numba sees the machine: it follows from
+the processor's features, which are part of the key of every compiled function on disk.
+Where more lanes are to go together, `vectors` makes ``load`` and ``splat`` of another
+width, which the compiler spreads over several registers.
 """
 
 import operator
 
 import numpy as np
 from llvmlite import ir
+from numba import njit
 from numba.core import config, types
+from numba.core.codegen import get_host_cpu_features
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-WIDTH = 4
 
-_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+def _machine_width() -> int:
+    """Return how many doubles a vector register holds."""
+    features = config.CPU_FEATURES
+    if features is None:
+        features = get_host_cpu_features()
+    return 8 if "+avx512f" in features.split(",") else 4
+
+
+WIDTH = _machine_width()
+
+_DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
+_INT64 = ir.IntType(64)
 
 
 class VectorType(types.Type):
-    """Numba's name for `WIDTH` doubles in one register."""
+    """Numba's name for `width` doubles side by side."""
 
-    def __init__(self):
-        super().__init__(name=f"float64x{WIDTH}")
+    def __init__(self, width):
+        self.width = width
+        super().__init__(name=f"float64x{width}")
+
+    @property
+    def ir_type(self):
+        """The type in LLVM's language."""
+        return ir.VectorType(_DOUBLE, self.width)
 
 
-vector = VectorType()
+vector = VectorType(WIDTH)
 
 
 @register_model(VectorType)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager, fe_type):
-        super().__init__(manager, fe_type, _VECTOR)
+        super().__init__(manager, fe_type, fe_type.ir_type)
 
 
 def _add_operator(function, instruction):
     @infer_global(function)
     class _Typing(AbstractTemplate):
         def generic(self, args, kws):
-            if len(args) == 2 and all(isinstance(arg, VectorType) for arg in args):
-                return signature(vector, vector, vector)
+            if len(args) == 2 and args[0] == args[1] and isinstance(args[0], VectorType):
+                return signature(args[0], *args)
             return None
 
     @lower_builtin(function, VectorType, VectorType)
@@ -58,49 +81,56 @@ def _add_operator(function, instruction):
 _add_operator(operator.add, "fadd")
 _add_operator(operator.sub, "fsub")
 _add_operator(operator.mul, "fmul")
+_add_operator(operator.truediv, "fdiv")
 
 
-def _pointer(context, builder, array_type, array, offset):
+def _pointer(context, builder, array_type, array, offset, ir_type):
     data = context.make_array(array_type)(context, builder, array).data
     element = builder.gep(data, [offset], inbounds=True)
-    return builder.bitcast(element, _VECTOR.as_pointer())
+    return builder.bitcast(element, ir_type.as_pointer())
 
 
-@intrinsic
-def load(typing_context, array, offset):
-    """Return ``array.flat[offset : offset + WIDTH]`` as a vector."""
+def vectors(width):
+    """Return ``load`` and ``splat`` of vectors of `width` doubles."""
+    result = VectorType(width)
 
-    def lower(context, builder, sig, args):
-        value = builder.load(_pointer(context, builder, sig.args[0], args[0], args[1]))
-        value.align = 8
-        return value
+    @intrinsic
+    def load(typing_context, array, offset):
+        def lower(context, builder, sig, args):
+            at = _pointer(context, builder, sig.args[0], args[0], args[1], result.ir_type)
+            return builder.load(at, align=8)
 
-    return vector(array, types.intp), lower
+        return result(array, types.intp), lower
+
+    @intrinsic
+    def splat(typing_context, value):
+        def lower(context, builder, sig, args):
+            undefined = ir.Constant(result.ir_type, ir.Undefined)
+            first = builder.insert_element(undefined, args[0], ir.Constant(_INT32, 0))
+            every = ir.Constant(ir.VectorType(_INT32, width), [0] * width)
+            return builder.shuffle_vector(first, undefined, every)
+
+        return result(types.float64), lower
+
+    return load, splat
+
+
+#: ``load(array, offset)``: ``array.flat[offset : offset + WIDTH]`` as a vector;
+#: ``splat(value)``: `WIDTH` copies of one float.
+load, splat = vectors(WIDTH)
 
 
 @intrinsic
 def store(typing_context, array, offset, value):
-    """Write a vector to ``array.flat[offset : offset + WIDTH]``."""
+    """Write a vector to the elements of ``array.flat`` from `offset` on."""
 
     def lower(context, builder, sig, args):
-        target = _pointer(context, builder, sig.args[0], args[0], args[1])
-        builder.store(args[2], target).align = 8
+        ir_type = sig.args[2].ir_type
+        at = _pointer(context, builder, sig.args[0], args[0], args[1], ir_type)
+        builder.store(args[2], at, align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, vector), lower
-
-
-@intrinsic
-def splat(typing_context, value):
-    """Return a vector of `WIDTH` copies of one float."""
-
-    def lower(context, builder, sig, args):
-        undefined = ir.Constant(_VECTOR, ir.Undefined)
-        first = builder.insert_element(undefined, args[0], ir.Constant(_INT32, 0))
-        every = ir.Constant(ir.VectorType(_INT32, WIDTH), [0] * WIDTH)
-        return builder.shuffle_vector(first, undefined, every)
-
-    return vector(types.float64), lower
+    return types.void(array, types.intp, value), lower
 
 
 @intrinsic
@@ -110,7 +140,21 @@ def maximum(typing_context, left, right):
     def lower(context, builder, sig, args):
         return builder.select(builder.fcmp_ordered(">", *args), *args)
 
-    return vector(vector, vector), lower
+    return left(left, right), lower
+
+
+@intrinsic
+def count_up(typing_context, count, value, target):
+    """Return `count`, plus one where ``value <= target``."""
+
+    def lower(context, builder, sig, args):
+        is_below = builder.fcmp_ordered("<=", args[1], args[2])
+        ones, zeros = (
+            ir.Constant(count.ir_type, [number] * count.width) for number in (1.0, 0.0)
+        )
+        return builder.fadd(args[0], builder.select(is_below, ones, zeros))
+
+    return count(count, value, target), lower
 
 
 @intrinsic
@@ -118,13 +162,13 @@ def power_of_two(typing_context, value):
     """Return ``2.0**n`` of ``n + 1.5 * 2**52``, n whole, -1023 (giving 0) to 1023."""
 
     def lower(context, builder, sig, args):
-        integers = ir.VectorType(ir.IntType(64), WIDTH)
+        integers = ir.VectorType(_INT64, value.width)
         bits = builder.bitcast(args[0], integers)
-        biased = builder.add(bits, ir.Constant(integers, [1023] * WIDTH))
-        exponent = builder.shl(biased, ir.Constant(integers, [52] * WIDTH))
-        return builder.bitcast(exponent, _VECTOR)
+        biased = builder.add(bits, ir.Constant(integers, [1023] * value.width))
+        exponent = builder.shl(biased, ir.Constant(integers, [52] * value.width))
+        return builder.bitcast(exponent, value.ir_type)
 
-    return vector(vector), lower
+    return value(value), lower
 
 
 @intrinsic
@@ -133,7 +177,8 @@ def total(typing_context, value):
 
     def lower(context, builder, sig, args):
         parts = [
-            builder.extract_element(args[0], ir.Constant(_INT32, k)) for k in range(WIDTH)
+            builder.extract_element(args[0], ir.Constant(_INT32, k))
+            for k in range(value.width)
         ]
         while len(parts) > 1:
             parts = [
@@ -141,26 +186,31 @@ def total(typing_context, value):
             ]
         return parts[0]
 
-    return types.float64(vector), lower
+    return types.float64(value), lower
 
 
 if config.DISABLE_JIT:  # intrinsics exist in compiled code only: the same on small arrays
 
-    def load(array, offset):  # noqa: F811
-        """Return `WIDTH` elements from `offset` on."""
-        return array.ravel()[offset : offset + WIDTH].copy()
+    def vectors(width):  # noqa: F811
+        """Return ``load`` and ``splat`` of `width` elements."""
+        return (
+            lambda array, offset: array.ravel()[offset : offset + width].copy(),
+            lambda value: np.full(width, value),
+        )
+
+    load, splat = vectors(WIDTH)
 
     def store(array, offset, value):  # noqa: F811
-        """Write `WIDTH` elements from `offset` on."""
-        array.reshape(-1)[offset : offset + WIDTH] = value
-
-    def splat(value):  # noqa: F811
-        """Return `WIDTH` copies of one float."""
-        return np.full(WIDTH, value)
+        """Write the elements from `offset` on."""
+        array.reshape(-1)[offset : offset + len(value)] = value
 
     def maximum(left, right):  # noqa: F811
         """Return the larger element of each pair."""
         return np.where(left > right, left, right)
+
+    def count_up(count, value, target):  # noqa: F811
+        """Return `count`, plus one where ``value <= target``."""
+        return count + (value <= target)
 
     def power_of_two(value):  # noqa: F811
         """Return two to the whole number hidden in `value`."""
@@ -168,4 +218,17 @@ if config.DISABLE_JIT:  # intrinsics exist in compiled code only: the same on sm
 
     def total(value):  # noqa: F811
         """Return the sum of the elements."""
-        return float((value[0] + value[1]) + (value[2] + value[3]))
+        while len(value) > 1:
+            value = value[::2] + value[1::2]
+        return float(value[0])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def aligned(n):
+    """Return an uninitialised array of `n` floats that begins with a line of the cache.
+
+    A vector of eight that crosses two lines costs two loads.
+    """
+    array = np.empty(n + 7)
+    first = -(array.ctypes.data >> 3) & 7
+    return array[first : first + n]

@@ -33,7 +33,7 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.scaling import reduce_one
-from permatch.kernels.simd import WIDTH, load, maximum, power_of_two, splat, store
+from permatch.kernels.simd import WIDTH, aligned, load, maximum, power_of_two, splat, store
 
 LANES = 2 * WIDTH  # two registers at a time hide the latency of one
 
@@ -228,9 +228,9 @@ def infer_stack(scores, log_partitions, marginals, first, last):
     target = marginals.reshape(-1)
     full = ((1 << m) - 1) * LANES
     edges = list_edges(m)
-    weights = np.empty(m * m * LANES)
-    flows = np.empty(m * m * LANES)
-    table = np.empty(full + LANES)
+    weights = aligned(m * m * LANES)
+    flows = aligned(m * m * LANES)
+    table = aligned(full + LANES)
     offsets = np.empty(LANES)
     lost = np.empty(LANES)
     depths = np.empty(LANES)
