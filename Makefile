@@ -7,13 +7,14 @@ RUN    := $(VENV)/bin/python -m
 PIP    := $(RUN) pip install -qq --disable-pip-version-check
 PYTEST_ARGS ?= -n auto
 BENCH_ARGS  ?=
+OUT         ?= results
 # The newest supported Python there is; a version manager's stub without a Python behind it does not count.
 NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
   python$$v -c 'import sys; print(sys.executable)' 2>/dev/null && break; done),$(PYTHON))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-newest lint format bench docs figures clean
+.PHONY: help demo test test-oldest test-newest lint format bench reproduce docs figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -47,6 +48,11 @@ format: $(VENV)/dev.stamp  ## format the code and apply the safe fixes
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(RUN) benchmarks $(BENCH_ARGS)
 
+# DATA=folder says where data is, QUICK=1 takes the small experiments, ONLY=house one of them.
+reproduce: $(VENV)/demo.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
+	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
+	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)'))
+
 # From scratch every time: pages show what today's code prints.
 docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
 	@rm -rf docs/_build docs/api/generated
@@ -62,7 +68,7 @@ figures: demo  ## bring the demo's picture and numbers in README and docs up to 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) .venv-oldest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests reproduce benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so an interrupted installation is taken up again.
 $(VENV)/venv.stamp:

@@ -4,14 +4,13 @@ import numpy as np
 
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, spreads
-from permatch.experiments import silhouette_sample_size as experiment
 from permatch.objectives import MatchingLikelihood, stack_graphs
+from permatch.pages.demo_learning import Setup, draw
 
 
 def run(is_quick: bool) -> Report:
     report = Report("Learning: 60 graphs, m = 20, 60 features, two threads")
-    draw = experiment.draw(experiment.Config(), repeat=0)
-    train = draw.train(60)
+    train = draw(Setup()).train(60)
     engine = pm.AutoEngine()
     scale = np.concatenate([g.features.reshape(-1, 60) for g in train.graphs]).std(axis=0)
     stacks = stack_graphs(train.graphs, np.where(scale > 0, scale, 1.0))

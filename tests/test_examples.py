@@ -31,7 +31,7 @@ ROOMS = (
 )
 # These take minutes: their examples are read, options and all, but nothing is computed.
 # They have tests of their own, on less.
-ONLY_READ = ("demo", "reproduce")
+ONLY_READ = ("demo",)
 # These talk to servers that are not there.
 NOT_RUN = ("curl",)
 

@@ -1,6 +1,5 @@
 """The wheel: what is in it, and that inference runs from it with core packages only."""
 
-import ast
 import json
 import os
 import re
@@ -16,7 +15,7 @@ import pytest
 pytest.importorskip("hatchling", reason="builds the wheel (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BYTES = 500_000
+MAX_BYTES = 1_000_000
 SHIPPED = (".py", ".js", ".css", "py.typed")
 OK = 0
 
@@ -120,26 +119,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert held == expected
 
 
-def test_the_wheel_leaves_out_words_only(wheel):
-    def code(text):
-        """Return the program alone: docstrings do nothing, comments are not there."""
-        tree = ast.parse(text)
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list) and body and _is_text(body[0]):
-                body[0] = ast.Pass()
-        return ast.dump(tree), text.count("\n")
-
+def test_the_wheel_holds_the_modules_word_for_word(wheel):
     with zipfile.ZipFile(wheel) as archive:
         for path in sorted((ROOT / "src" / "permatch").rglob("*.py")):
             name = path.relative_to(ROOT / "src").as_posix()
-            shipped = archive.read(name).decode()
-            assert code(shipped) == code(path.read_text(encoding="utf-8")), name
-
-
-def _is_text(node):
-    value = getattr(node, "value", None)
-    return isinstance(node, ast.Expr) and isinstance(getattr(value, "value", None), str)
+            assert archive.read(name) == path.read_bytes(), name
 
 
 def test_core_dependencies_are_those_of_the_project(wheel):

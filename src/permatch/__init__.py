@@ -134,7 +134,6 @@ _ROOMS = (
     "datasets",
     "decoding",
     "estimators",
-    "experiments",
     "features",
     "inference",
     "metrics",

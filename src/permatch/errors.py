@@ -100,10 +100,6 @@ class ImageError(PermatchError, ValueError):
     """An image that cannot be read, or that shows no outline with enough points."""
 
 
-class RowFileError(PermatchError, ValueError):
-    """A file of results with a line that is no row, so that it must not be added to."""
-
-
 class InvalidQueriesError(PermatchError, ValueError):
     """Documents, grades or query ids that do not fit together, or are not there at all."""
 

@@ -151,10 +151,19 @@ def test_engines_lists_every_engine(call):
 def tiny_demo(monkeypatch):
     pytest.importorskip("skimage", reason="the horse comes with scikit-image")
     pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
-    from permatch.experiments import silhouette_demo
-    from permatch.experiments.silhouette_sample_size import Config
+    from permatch.pages import demo_data
+    from permatch.pages.demo_learning import Setup
 
-    monkeypatch.setattr(silhouette_demo, "CONFIG", Config.tiny())
+    tiny = Setup(
+        n_train=(2, 4),
+        n_test=10,
+        map_alphas=(1.0, 0.1),
+        margin_alphas=(1.0, 0.1),
+        n_points=6,
+        n_images=12,
+        n_contour=60,
+    )
+    monkeypatch.setattr(demo_data, "SETUP", tiny)
 
 
 def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_path):

@@ -136,22 +136,22 @@ def _linkage(console: Console, scores: FloatArray) -> None:
 
 def _horse(console: Console, out: Path, jobs: int) -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
-    from permatch.experiments import silhouette_demo
-    from permatch.pages.silhouette_demo import demo_page, save_picture
+    from permatch.pages import demo_data
+    from permatch.pages.demo_page import demo_page, save_picture
 
-    config = silhouette_demo.CONFIG
+    setup = demo_data.SETUP
     _heading(console, "2. Which point is which? Learning to match a horse")
     _say(
         console,
-        f"{config.n_points} points on the outline of a horse, {config.n_images} sheared "
+        f"{setup.n_points} points on the outline of a horse, {setup.n_images} sheared "
         "copies of it. A point is described by where the outline lies around it, an edge "
         "by the squared differences of two such descriptions. permatch learns one weight "
         "per difference from labelled pairs, by maximum likelihood over all "
-        f"{math.factorial(config.n_points):.2g} matchings of a pair, with exact gradients.",
+        f"{math.factorial(setup.n_points):.2g} matchings of a pair, with exact gradients.",
     )
     with progress_bar("learning", 1000, 60.0, None) as on_progress:
-        found = silhouette_demo.run(
-            config,
+        found = demo_data.run(
+            setup,
             n_jobs=jobs,
             on_progress=on_progress and (lambda share: on_progress(int(1000 * share))),
         )
@@ -164,7 +164,7 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
     numbers = found.numbers
     table = _table("wrong points on test pairs", "unweighted", "MAP", "max-margin")
     losses = {(row["n"], row["method"]): row["hamming_loss"] for row in found.rows}
-    for n in config.n_train:
+    for n in setup.n_train:
         row = [losses[0, "unweighted"], losses[n, "map"], losses[n, "max_margin"]]
         table.add_row(f"learnt from {n} pairs", *(f"{100 * loss:.1f} %" for loss in row))
     _show(console, table)

@@ -11,7 +11,6 @@ from permatch.cli.infer import infer
 from permatch.cli.match import match
 from permatch.cli.options import Debug
 from permatch.cli.rank import rank
-from permatch.cli.reproduce import app as reproduce
 from permatch.cli.terminal import Command, Group
 
 app = typer.Typer(
@@ -62,7 +61,6 @@ def main(
       permatch infer --help            how that matrix is written
       permatch match --help            learn the scores from examples
       permatch rank --help             learn to rank from judged lists
-      permatch reproduce --help        the experiments of the paper
     """
 
 
@@ -71,4 +69,3 @@ app.command(cls=Command)(infer)
 app.command(cls=Command)(engines)
 app.add_typer(match, name="match", cls=Group)
 app.add_typer(rank, name="rank", cls=Group)
-app.add_typer(reproduce, name="reproduce", cls=Group)

@@ -16,20 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
-ORANGE, SKY, PURPLE = "#E69F00", "#56B4E9", "#CC79A7"
 
 #: Label, colour, marker and line style of the methods; others get what is left.
 STYLES = {
     "unweighted": ("unweighted features", GREY, "", ":"),
     "map": ("MAP", BLUE, "o", "-"),
     "max_margin": ("max-margin", VERMILION, "s", "--"),
-    "rankmatch": ("RankMatch", BLUE, "o", "-"),
-    "rankmatch_list": ("RankMatch, whole list", GREEN, "^", "-"),
-    "rankmatch_pairs": ("RankMatch, all pairs", SKY, "v", "-"),
-    "dorm": ("DORM", VERMILION, "s", "-"),
-    "ridge": ("query-centred ridge", PURPLE, "D", "-"),
-    "rankboost": ("RankBoost, published", GREY, "", "--"),
-    "ranksvm": ("RankSVM, published", ORANGE, "", ":"),
 }
 _OTHER = (GREEN, "^", "-.")
 
@@ -43,8 +35,8 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
     Parameters
     ----------
     rows : iterable of dict
-        With ``method``, ``n``, ``repeat`` and ``hamming_loss``, as from
-        `permatch.experiments.silhouette_sample_size.run`.
+        With ``method``, ``n``, ``repeat`` and ``hamming_loss``, one row
+        per method, number of training pairs ``n`` and repeat.
     ax : matplotlib Axes, optional
         Where to draw; None makes a new figure.
 

@@ -1,0 +1,1 @@
+"""The paper's experiments, repeated with permatch: ``python -m reproduce --help``."""

@@ -1,0 +1,63 @@
+"""``python -m reproduce``: the paper's experiments, from data to figure."""
+
+from typing import Any
+
+import typer
+
+from permatch.cli.terminal import Command, Group
+from reproduce.commands.everything import everything
+from reproduce.commands.house import house
+from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
+from reproduce.commands.silhouettes import silhouettes
+
+PROGRAM = "python -m reproduce"
+
+
+class Experiments(Group):
+    """A group that means all of its experiments where none is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        is_named = not args or not args[0].startswith("-") or args[0] in ("-h", "--help")
+        return super().parse_args(ctx, args if is_named else ["all", *args])
+
+
+app = typer.Typer(
+    name="reproduce",
+    cls=Experiments,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(
+    epilog="Exit status: 0 all is well, 1 failure (one line on standard error says why), "
+    "2 wrong usage, 130 interrupted."
+)
+def reproduce() -> None:
+    """Repeat the experiments of the paper, one by one or all on one page.
+
+    Silhouettes need no data.  The house needs the frames of the CMU House,
+    the others LETOR's folders: say where they are with --data DIR or the
+    environment variable PERMATCH_DATA.  Options without a name mean all.
+
+    [bold]Start here[/bold]
+
+      python -m reproduce --quick               all there is data for, in minutes
+      python -m reproduce all --help            what that writes, and its options
+      python -m reproduce house --data ~/data   one experiment alone
+
+    In a clone, 'make reproduce DATA=DIR' does the same, with QUICK=1 for the
+    small experiments and ONLY=house for one of them.
+    """
+
+
+app.command("all", cls=Command)(everything)
+app.command(cls=Command)(silhouettes)
+app.command(cls=Command)(house)
+app.command(cls=Command)(ohsumed)
+app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
+app.command(cls=Command)(runtime)

@@ -1,0 +1,176 @@
+"""``python -m reproduce all``: every experiment, and the paper on one page."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from permatch._files import whole_file
+from permatch.cli.options import Debug, make_folder
+from permatch.cli.terminal import printing
+from permatch.errors import InvalidOptionError, LetorFileError
+from reproduce.commands.plan import Rows, Step, plan
+from reproduce.commands.steps import Jobs, Out, Part, need, progress, resumable
+
+if TYPE_CHECKING:
+    from reproduce.experiments.outcomes import Outcome
+
+
+def everything(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Folder that holds 'letor' and 'cmu_house', as far as you have them; by "
+            "default what the environment variable PERMATCH_DATA says.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Smaller experiments, a few minutes in all."
+        ),
+    ] = False,
+    out: Out = Path("results"),
+    jobs: Jobs = -1,
+    debug: Debug = False,
+) -> None:
+    """Repeat the whole paper, and write it down on one page.
+
+    Runs every experiment there is data for and writes paper.html: for each,
+    the claim, our figure and numbers, what differs from the paper's set-up,
+    and a verdict that follows from the numbers by a rule.  What has no data is
+    said to be missing.  The same in numbers is in paper.json.
+
+    Rows, tables, figures and pages of the single commands are written too,
+    and rows that those commands have left in the folder are used.  Stop it at
+    any time with Ctrl-C: the same command goes on where it was.
+
+    Leave the machine alone meanwhile: one of the experiments measures times.
+
+    [bold]Examples[/bold]
+
+      python -m reproduce all --quick
+      python -m reproduce all --data ~/data --out paper
+    """
+    need("reproduce all", skimage="vision", matplotlib="plots")
+    folder = make_folder(out)
+    stem = folder / ("paper-quick" if quick else "paper")
+    steps = plan(folder, data, quick, jobs)
+    found = _look(steps)
+    kept = [part.kept for part in found.values() if isinstance(part, Part)]
+    with resumable(folder, kept):
+        outcomes = _run(steps, found)
+        _write(stem, outcomes, quick)
+        with printing() as console:
+            _report(console, outcomes)
+            console.print(f"Written: {stem}.{{html, json}}", soft_wrap=True)
+
+
+def _look(steps: Sequence[Step]) -> "dict[str, Part | Outcome]":
+    """Return every experiment by its claim, or what is missing for it."""
+    from reproduce.experiments.outcomes import CLAIMS, not_run
+
+    found: dict[str, Part | Outcome] = {}
+    for step in steps:
+        try:
+            step.find()
+        except (LetorFileError, InvalidOptionError):
+            # Not the error's own words, which name folders of this machine: the page is
+            # for others too.
+            found[step.claim] = not_run(CLAIMS[step.claim], step.missing)
+        else:
+            found[step.claim] = step.make()
+    return found
+
+
+def _run(steps: Sequence[Step], found: "dict[str, Part | Outcome]") -> "list[Outcome]":
+    """Run what can be run, one bar over the whole, and return what became of all."""
+    weights = [step.minutes * isinstance(found[step.claim], Part) for step in steps]
+    begun = [sum(weights[:k]) / sum(weights) for k in range(len(steps))]
+    with progress("reading") as show:
+        started: list[Iterable[dict[str, Any]]] = []
+        for step, first, weight in zip(steps, begun, weights, strict=True):
+            part = found[step.claim]
+            # Reads data and kept rows: what is damaged is told before anything runs.
+            started.append(
+                part.start(part.kept, _share_of(show, part, first, weight / sum(weights)))
+                if isinstance(part, Part)
+                else ()
+            )
+        outcomes = []
+        for step, first, rows in zip(steps, begun, started, strict=True):
+            part = found[step.claim]
+            if isinstance(part, Part):
+                show(first, part.title)
+                outcomes.append(_conclude(step, part, list(rows)))
+            else:
+                outcomes.append(part)
+        return outcomes
+
+
+def _share_of(
+    show: Callable[..., None], part: Part, begun: float, weight: float
+) -> Callable[[float], None]:
+    """Return a callback that takes the share of one part to that of the whole."""
+    return lambda share: show(begun + share * weight, part.title)
+
+
+def _conclude(step: Step, part: Part, rows: Rows) -> "Outcome":
+    """Write what the experiment's own command would, and judge it."""
+    from reproduce.experiments.outcomes import CLAIMS, conclude
+
+    summary = part.summarise(rows)
+    part.write(rows, summary)
+    last = datetime.fromtimestamp(part.kept.stat().st_mtime, tz=UTC)
+    return conclude(
+        CLAIMS[step.claim],
+        step.judge(rows, summary),
+        config=part.config,
+        rows=rows,
+        summary=summary,
+        date=last.date().isoformat(),
+    )
+
+
+def _write(stem: Path, outcomes: "Sequence[Outcome]", is_quick: bool) -> None:
+    from permatch._version import __version__
+    from reproduce.pages.paper import paper_page
+
+    content = {
+        "permatch": __version__,
+        "is_quick": is_quick,
+        "experiments": [outcome.to_json() for outcome in outcomes],
+    }
+    with whole_file(stem.with_suffix(".json")) as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+        file.write("\n")
+    paper_page(outcomes, is_quick=is_quick).write(stem.with_suffix(".html"))
+
+
+def _report(console: Console, outcomes: "Sequence[Outcome]") -> None:
+    """Print a line per claim."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("experiment", no_wrap=True)
+    table.add_column("what it is about")
+    table.add_column("verdict on the claim")
+    for outcome in outcomes:
+        claim = outcome.claim
+        table.add_row(claim.source, claim.title, outcome.verdict.value)
+    console.print(table)
+    if any(not outcome.is_run for outcome in outcomes):
+        console.print(
+            "\nWhere data is missing, say with --data DIR or PERMATCH_DATA where it is; "
+            "the page says what is needed."
+        )
+    console.print()

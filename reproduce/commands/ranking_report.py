@@ -1,0 +1,185 @@
+"""Tables of ``python -m reproduce``'s rankings: on the screen, and for CSV files."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from permatch.cli.terminal import plural
+
+_CUTS = range(1, 11)
+
+RANKING_FIELDS = [
+    "method",
+    "subset_size",
+    "variant",
+    "n_repeats",
+    *(f"ndcg@{k}" for k in _CUTS),
+    "mean",
+    *(f"sd@{k}" for k in _CUTS),
+    "mean_sd",
+    *(f"letor_ndcg@{k}" for k in _CUTS),
+    "difference",
+    "low",
+    "high",
+    "p_value",
+    "p_holm",
+    "detectable",
+    "seconds",
+]
+SAMPLE_SIZE_FIELDS = [
+    "n_subsets",
+    "method",
+    "mean",
+    "spread",
+    "n_repeats",
+    "mean_of_ten",
+    "n_observations",
+    "seconds",
+    "n_edge",
+    "detectable",
+]
+RUNTIME_FIELDS = [
+    "task",
+    "size",
+    "model",
+    "paper_model",
+    "margin",
+    "paper_margin",
+    "model_evaluations",
+    "margin_evaluations",
+    "n_observations",
+]
+
+_SHOWN = (1, 3, 5, 10)
+
+
+def ranking_lines(
+    summary: list[dict[str, Any]], tests: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return one flat line per method, its test against the baseline included."""
+    by_method = {test["method"]: test for test in tests}
+    lines = []
+    for found in summary:
+        line = {name: found.get(name) for name in ("method", "subset_size", "variant")}
+        line |= {"n_repeats": found["n_repeats"], "mean": found["mean"]}
+        line |= {"mean_sd": found["mean_spread"], "seconds": found.get("seconds")}
+        for k in _CUTS:
+            line[f"ndcg@{k}"] = found["ndcg"][k - 1]
+            line[f"letor_ndcg@{k}"] = found["ndcg_letor"][k - 1]
+            line[f"sd@{k}"] = None if found["spread"] is None else found["spread"][k - 1]
+        lines.append(line | by_method.get(found["method"], {}))
+    return lines
+
+
+def report_ranking(
+    console: Console,
+    n_repeats: int,
+    summary: list[dict[str, Any]],
+    tests: list[dict[str, Any]],
+) -> None:
+    """Print a line per method."""
+    from reproduce.plots import label_of
+
+    by_method = {test["method"]: test for test in tests}
+    table = _table("method", *(f"@{k}" for k in _SHOWN), "mean", "gap", "p", "time")
+    table.columns[0].justify = "left"
+    table.columns[0].no_wrap = False  # on narrow screens names fold, numbers do not
+    is_mixed = False
+    for line in summary:
+        is_letor = line["variant"] != "paper"
+        is_mixed |= is_letor
+        test = by_method.get(line["method"])
+        table.add_row(
+            label_of(line) + (" *" if is_letor else ""),
+            *(f"{line['ndcg'][k - 1]:.4f}" for k in _SHOWN),
+            _with_spread(line["mean"], line["mean_spread"], 4),
+            "" if test is None else f"{test['difference']:+.4f}",
+            "" if test is None else f"{test['p_holm']:.3f}",
+            f"{line['seconds']:.1f} s" if "seconds" in line else "",
+        )
+    console.print(table)
+    queries = tests[0]["n_queries"] if tests else 0
+    spread = "" if n_repeats == 1 else ", +- the standard deviation over repeats"
+    note = (
+        "\nNDCG with the paper's discount on test queries: mean over folds and "
+        f"{plural(n_repeats, 'repeat')}; mean: of @1 to @10{spread}. Gap: difference from "
+        "the first line, p after Holm's correction (paired randomisation, "
+        f"{queries} queries). Time: all folds and alphas, one repeat."
+    )
+    if tests:
+        size = max(test["detectable"] for test in tests)
+        small = min(test["detectable"] for test in tests)
+        note += (
+            f" So few queries show differences of {small:.3f} to {size:.3f} four times in "
+            "five; smaller ones are mostly noise."
+        )
+    if is_mixed:
+        note += " *: LETOR's discount, no other was published."
+    console.print(note + "\n")
+
+
+def report_sample_size(
+    console: Console, n_repeats: int, summary: list[dict[str, Any]]
+) -> None:
+    """Print a line per number of subsets."""
+    table = _table("subsets", "RankMatch", "DORM", "difference", "observations")
+    by_key = {(line["n_subsets"], line["method"]): line for line in summary}
+    for share in sorted({line["n_subsets"] for line in summary}):
+        model, margin = by_key[share, "rankmatch"], by_key[share, "dorm"]
+        gap = by_key[share, "rankmatch - dorm"]
+        table.add_row(
+            f"{share:g} D M",
+            _with_spread(model["mean"], model["spread"]),
+            _with_spread(margin["mean"], margin["spread"]),
+            _with_spread(gap["mean"], gap["spread"], is_signed=True),
+            f"{model['n_observations']:,.0f}",
+        )
+    console.print(table)
+    sizes = [line["detectable"] for line in summary if "detectable" in line]
+    console.print(
+        "\nNDCG@1 on test queries, mean over folds, +- the standard deviation over "
+        f"{plural(n_repeats, 'repeat')}, against the subsets drawn from a query of D "
+        "documents. Difference: RankMatch less DORM, on the same subsets. The test queries "
+        f"show differences of {min(sizes):.3f} to {max(sizes):.3f} four times in five; "
+        "smaller ones are mostly noise, whatever the spread over repeats.\n"
+    )
+
+
+def report_runtime(console: Console, n_jobs: int, summary: list[dict[str, Any]]) -> None:
+    """Print a line per size."""
+    table = _table("M", "exponential", "paper", "max-margin", "paper", "observations")
+    for line in summary:
+        name = "whole list" if line["size"] == "all" else str(line["size"])
+        table.add_row(
+            f"{name} (images)" if line["task"] == "images" else name,
+            *(_seconds(line[name]) for name in RUNTIME_FIELDS[2:6]),
+            f"{line['n_observations']:,.0f}",
+        )
+    console.print(table)
+    threads = "all processors" if n_jobs == -1 else plural(n_jobs, "thread")
+    console.print(
+        f"\nTraining time per observation at one alpha, with {threads}, median over "
+        "repeats, and what the paper's Table 1 says. Its M = 20 are pairs of images, "
+        "sampled; here all is exact.\n"
+    )
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _with_spread(
+    mean: float, spread: float | None, digits: int = 3, *, is_signed: bool = False
+) -> str:
+    text = f"{mean:+.{digits}f}" if is_signed else f"{mean:.{digits}f}"
+    return text if spread is None else f"{text} +- {spread:.{digits}f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g} s" if value >= 0.1 else f"{1e3 * value:.3g} ms"

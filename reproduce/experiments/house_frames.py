@@ -1,0 +1,143 @@
+"""The frames of the CMU House: 30 landmarks each, and pairs of frames a gap apart.
+
+The pair that begins with frame i is for training, validation or testing as i leaves a
+remainder of 0, 1 or 2 when divided by 3, the convention of Caetano et al. (2009).
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.errors import InvalidOptionError, InvalidPointsError
+from permatch.graphs import BipartiteGraph
+from permatch.pages.demo_learning import Pairs
+from reproduce.experiments.letor_folds import DATA_VARIABLE
+
+FOLDER = "cmu_house"
+PARTS = ("train", "validation", "test")
+
+_CONTEXTS, _POINTS = "shape_contexts.npy", "points.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class House:
+    """Landmarks and their shape contexts, frame by frame; landmark i is always landmark i.
+
+    Attributes
+    ----------
+    contexts : ndarray of shape (f, m, d)
+        Shape contexts.
+    points : ndarray of shape (f, m, 2)
+        Where the landmarks are in the image, x to the right and y downwards.
+    """
+
+    contexts: FloatArray
+    points: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Landmarks per frame, m."""
+        return self.contexts.shape[1]
+
+    @property
+    def digest(self) -> str:
+        """Names the content: any other number in it makes another."""
+        content = hashlib.sha256(self.contexts.tobytes())
+        content.update(self.points.tobytes())
+        return content.hexdigest()[:12]
+
+    def frames(self, gap: int, part: str) -> list[tuple[int, int]]:
+        """Return the numbers of the two frames of every pair of a part."""
+        first = PARTS.index(part)
+        n_pairs = len(self.contexts) - gap
+        return [(i, i + gap) for i in range(first, n_pairs, len(PARTS))]
+
+    def pairs(self, gap: int, part: str) -> Pairs:
+        """Return a graph for every pair of a part: squared differences of contexts."""
+        frames = self.frames(gap, part)
+        graphs = [
+            BipartiteGraph((self.contexts[i][:, None] - self.contexts[j][None]) ** 2)
+            for i, j in frames
+        ]
+        return Pairs(graphs, [np.arange(self.size)] * len(frames))
+
+
+def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder with the arrays.
+
+    Parameters
+    ----------
+    data : path, optional
+        That folder, or one that holds it as ``cmu_house``; None looks where the environment
+        variable ``PERMATCH_DATA`` says.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InvalidOptionError
+        If it is not there; the message says where it was looked for.
+    """
+    wanted = f"the CMU House, a folder with {_CONTEXTS} and {_POINTS}, is needed"
+    given = os.environ.get(DATA_VARIABLE) if data is None else data
+    if not given:
+        raise InvalidOptionError(
+            f"{wanted}, and nothing says where it is. Give the folder with --data DIR, or "
+            f"set {DATA_VARIABLE}."
+        )
+    root = Path(given)
+    source = DATA_VARIABLE if data is None else "--data"
+    for folder in (root, root / FOLDER):
+        if (folder / _CONTEXTS).is_file() and (folder / _POINTS).is_file():
+            return folder
+    raise InvalidOptionError(
+        f"{wanted}; they are neither in {root} nor in {root / FOLDER}. Point {source} at "
+        "the folder that holds them."
+    )
+
+
+def load_house(data: str | os.PathLike[str] | None = None) -> House:
+    """Read landmarks and shape contexts.
+
+    Parameters
+    ----------
+    data : path, optional
+        Where to look; see `find_folder`.
+
+    Returns
+    -------
+    House
+        All frames.
+    """
+    folder = find_folder(data)
+    arrays = []
+    for name in (_CONTEXTS, _POINTS):
+        try:
+            array = np.load(folder / name, allow_pickle=False).astype(np.float64)
+        except (ValueError, TypeError, EOFError) as err:
+            raise InvalidPointsError(
+                f"{folder / name} must be an array of numbers in NumPy's format; it is not "
+                f"({err}). Copy it again."
+            ) from err
+        arrays.append(array)
+    contexts, points = arrays
+    if not (
+        contexts.ndim == 3
+        and points.ndim == 3
+        and points.shape == (*contexts.shape[:2], 2)
+        and np.isfinite(contexts).all()
+        and np.isfinite(points).all()
+    ):
+        raise InvalidPointsError(
+            f"{folder} must hold finite shape contexts of shape (frames, landmarks, bins) "
+            "and points of shape (frames, landmarks, 2); got shapes "
+            f"{contexts.shape} and {points.shape}. Copy them again."
+        )
+    return House(contexts, points)

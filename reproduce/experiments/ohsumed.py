@@ -1,0 +1,234 @@
+"""NDCG@1 to NDCG@10 on the folds of a LETOR data set: the paper's Figure 2.
+
+For every repeat and fold, RankMatch and DORM learn from the same subsets, drawn from the
+training part; methods without randomness run once.  Every method chooses its alpha on the
+validation part of the fold and is measured on the test part.  Beside them stand the rankers
+published with the data, RankBoost from its own predictions, RankSVM as means only.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from os import PathLike
+
+from permatch._validation import check_count
+from permatch.errors import InvalidOptionError
+from reproduce.experiments.letor_folds import FoldSet, load_folds
+from reproduce.experiments.published_rankings import (
+    PUBLISHED,
+    published_means,
+    published_scores,
+)
+from reproduce.experiments.ranking_fits import (
+    SAMPLED,
+    draw_seed,
+    learn_and_measure,
+    measure,
+)
+from reproduce.experiments.rows import (
+    OnProgress,
+    OnRow,
+    Row,
+    RowFile,
+    make_rows,
+    name_row,
+)
+
+#: What together names a row; `fold` is None for means over all folds.
+KEY = ("config", "repeat", "fold", "method")
+
+#: What all others are compared with, declared before anything was run.
+BASELINE = "rankmatch"
+
+#: Half decades, wide enough for validation seldom to choose the first or the last.
+SUBSET_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(3, -11, -1))
+LIST_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(6, -5, -1))
+RIDGE_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(2, -11, -1))
+
+#: Raised whenever rows of before can no longer be compared with new ones.
+_SCHEMA = 1
+
+# Work of a fit as a multiple of that of RankMatch on subsets.
+_COSTS = {"rankmatch": 1.0, "rankmatch_list": 2.0, "rankmatch_pairs": 3.0, "dorm": 2.0}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the experiment depends on.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set, such as ``"OHSUMED"``.
+    data : str, optional
+        Where to look for it; None looks where ``PERMATCH_DATA`` says.
+    n_repeats : int
+        Repeats, each with subsets of its own.
+    n_subsets : float
+        Subsets drawn from a query, as a multiple of its documents times M.
+    subset_alphas, list_alphas, ridge_alphas : tuple of float
+        Strengths of the penalty to choose from: of RankMatch and DORM on subsets and of
+        RankMatch on pairs, of RankMatch on whole lists, and of ridge regression.
+    seed : int
+        Where all randomness comes from.
+    """
+
+    dataset: str = "OHSUMED"
+    data: str | None = None
+    n_repeats: int = 5
+    n_subsets: float = 0.4
+    subset_alphas: tuple[float, ...] = SUBSET_ALPHAS
+    list_alphas: tuple[float, ...] = LIST_ALPHAS
+    ridge_alphas: tuple[float, ...] = RIDGE_ALPHAS
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count(self.n_repeats, "n_repeats", 1)
+        check_count(self.seed, "seed", 0)
+        if not 0.0 < self.n_subsets < float("inf"):
+            raise InvalidOptionError(
+                f"n_subsets must be a finite number above 0; got {self.n_subsets}."
+            )
+        for name in ("subset_alphas", "list_alphas", "ridge_alphas"):
+            object.__setattr__(self, name, check_alphas(getattr(self, name), name))
+
+    @classmethod
+    def tiny(cls, data: str | None = None) -> "Config":
+        """Return a configuration of a second or two on a small data set, for tests."""
+        return cls(
+            data=data,
+            n_repeats=2,
+            subset_alphas=(1.0, 0.1, 0.01),
+            list_alphas=(10.0, 1.0, 0.1),
+            ridge_alphas=(1.0, 0.1, 0.01),
+        )
+
+    @classmethod
+    def quick(cls, data: str | None = None) -> "Config":
+        """Return a smaller experiment of the same kind, well under a minute."""
+        return cls(
+            data=data,
+            n_repeats=1,
+            subset_alphas=SUBSET_ALPHAS[1::2],
+            list_alphas=LIST_ALPHAS[::2],
+        )
+
+    def fingerprint(self, data: FoldSet) -> str:
+        """Return what names this configuration, on this data, in its rows.
+
+        Repeats are left out, since rows are named by their own, and so is the place where
+        the data was found, since it is named by its content.
+        """
+        return fingerprint(asdict(self), data, _SCHEMA, ("n_repeats", "data"))
+
+
+def run(
+    config: Config,
+    out: str | PathLike[str] | None = None,
+    on_row: OnRow = None,
+    *,
+    on_progress: OnProgress = None,
+    n_jobs: int | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of the experiment as they are known.
+
+    Parameters
+    ----------
+    config : Config
+        What to do.
+    out : str or path, optional
+        A file of JSON lines.  Rows it has are not computed again; new ones are added.
+    on_row : callable, optional
+        Called with every row that was computed, not with those the file had.
+    on_progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No figure but the times depends on it.
+
+    Yields
+    ------
+    dict
+        ``config``, ``dataset``, ``repeat``, ``fold``, ``method``; ``ndcg`` (the paper's)
+        and ``ndcg_letor``, each at 1 to 10; ``queries`` and ``per_query``; for learners
+        ``alpha``, ``is_edge``, ``validation_ndcg``, ``path``, ``coef``, ``subset_size``,
+        ``n_observations``, ``is_converged`` and ``seconds``.
+
+    Notes
+    -----
+    A minute or two on two cores with the default configuration.  Ctrl-C leaves all finished
+    rows in the file.
+    """
+    rows = RowFile(out, KEY)
+    data = load_folds(config.dataset, config.data)
+    return make_rows(
+        _keys(config, data),
+        lambda key: {"dataset": data.name} | _measure(config, data, key, n_jobs),
+        rows,
+        cost=lambda key: _COSTS.get(key["method"], 0.02),
+        on_row=on_row,
+        on_progress=on_progress,
+    )
+
+
+def check_alphas(alphas: tuple[float, ...], name: str) -> tuple[float, ...]:
+    """Return alphas from strong to weak, all above 0."""
+    values = tuple(sorted(alphas, reverse=True))
+    if not values or not all(value > 0 for value in values):
+        raise InvalidOptionError(
+            f"{name} must hold at least one number, all above 0; got {tuple(alphas)}."
+        )
+    return values
+
+
+def fingerprint(options: Row, data: FoldSet, schema: int, left_out: tuple[str, ...]) -> str:
+    """Return a name for options, but for those left out, and the content of the data."""
+    kept = {name: value for name, value in options.items() if name not in left_out}
+    text = json.dumps(kept | {"schema": schema, "content": data.digest}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _keys(config: Config, data: FoldSet) -> list[Row]:
+    """Return what names all rows, those of one repeat and fold together."""
+    once = ["rankmatch_list", "ridge"]
+    if data.n_grades == 2:
+        once.append("rankmatch_pairs")
+    tasks: list[tuple[int, int | None, str]] = []
+    for repeat in range(config.n_repeats):
+        for fold in data.folds:
+            methods = [*SAMPLED]
+            if repeat == 0:
+                methods += once
+                methods += [
+                    m for m in PUBLISHED if published_scores(m, data, fold) is not None
+                ]
+            tasks += [(repeat, fold.number, method) for method in methods]
+    is_there = {method for _, _, method in tasks}
+    tasks += [
+        (0, None, method)
+        for method in PUBLISHED
+        if method not in is_there and published_means(method, data) is not None
+    ]
+    name = config.fingerprint(data)
+    return [name_row(KEY, (name, *task)) for task in tasks]
+
+
+def _measure(config: Config, data: FoldSet, key: Row, n_jobs: int | None) -> Row:
+    """Return the figures of one method on one fold, and what they took."""
+    method = key["method"]
+    if key["fold"] is None:
+        return published_means(method, data) or {}
+    fold = data.fold(key["fold"])
+    if method in PUBLISHED:
+        scores = published_scores(method, data, fold)
+        return {} if scores is None else measure(fold.test, scores)
+    alphas = {"rankmatch_list": config.list_alphas, "ridge": config.ridge_alphas}
+    return learn_and_measure(
+        method,
+        fold,
+        alphas.get(method, config.subset_alphas),
+        subset_size=data.n_grades,
+        n_subsets=config.n_subsets,
+        seed=draw_seed(config.seed, key["repeat"], fold.number),
+        n_jobs=n_jobs,
+    )

@@ -1,0 +1,207 @@
+"""Means, spreads and paired tests from rows of rankings.
+
+A mean is taken over the queries of a fold, then over folds, as LETOR does, then over
+repeats; the spread is the standard deviation over repeats of the mean over folds.  Tests
+are paired by query: every query is averaged over repeats first, the measure is the mean of
+NDCG@1 to NDCG@10, the rival is one baseline, and p-values are corrected for their number.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.metrics import holm, randomisation_test
+from reproduce.experiments.letor_folds import CUTS
+from reproduce.experiments.rows import Row
+
+#: Differences this many standard errors wide are found four times in five, at 5 %.
+DETECTABLE = 2.8
+
+#: Order of the methods in tables and figures.
+METHODS = (
+    "rankmatch",
+    "rankmatch_list",
+    "rankmatch_pairs",
+    "dorm",
+    "ridge",
+    "rankboost",
+    "ranksvm",
+)
+
+
+def summarise(rows: Iterable[Row]) -> list[Row]:
+    """Return mean and spread of NDCG@1 to NDCG@10 by method.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+
+    Returns
+    -------
+    list of dict
+        ``method``, ``subset_size`` (None where nothing is drawn), ``ndcg`` and ``spread``,
+        (10 numbers each, the spread None for a single repeat), ``mean`` and
+        ``mean_spread`` of the mean of NDCG@1 to NDCG@10; ``ndcg_letor`` and
+        ``mean_letor``; ``variant``, the discount of ``ndcg``, which is LETOR's where no
+        other was published; ``n_repeats``; for learners ``alphas`` (by fold, one per
+        repeat), ``n_edge``, how many of them are first or last of their grid, ``seconds``
+        of all folds (mean over repeats) and ``n_observations`` (mean over fits).
+    """
+    return [_line(method, found) for method, found in _by_method(rows).items()]
+
+
+def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -> list[Row]:
+    """Return paired tests of every method that has values for single queries.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+    baseline : str
+        The method that all others are compared with.
+    n_resamples : int
+        Sign patterns drawn for a p-value.
+
+    Returns
+    -------
+    list of dict
+        ``method``, ``difference`` of the mean of NDCG@1 to NDCG@10 (more than the
+        baseline is positive), ``low`` and ``high`` of its 95 % interval, ``p_value``,
+        ``p_holm`` corrected for the number of methods, ``n_queries``, ``sd`` of the
+        differences over queries and ``detectable``, the smallest true difference that so
+        many queries show four times in five.
+    """
+    values = query_values(rows)
+    if baseline not in values:
+        return []
+    reference = values.pop(baseline)
+    lines = []
+    for method, found in values.items():
+        shared = [query for query in reference if query in found]
+        a = np.array([found[query].mean() for query in shared])
+        b = np.array([reference[query].mean() for query in shared])
+        test = randomisation_test(a, b, n_resamples=n_resamples)
+        spread = float(np.std(a - b, ddof=1)) if len(shared) > 1 else 0.0
+        lines.append(
+            {
+                "method": method,
+                "difference": test.difference,
+                "low": test.interval[0],
+                "high": test.interval[1],
+                "p_value": test.p_value,
+                "n_queries": test.n,
+                "sd": spread,
+                "detectable": DETECTABLE * spread / np.sqrt(len(shared)),
+            }
+        )
+    corrected = holm([line["p_value"] for line in lines])
+    return [line | {"p_holm": float(p)} for line, p in zip(lines, corrected, strict=True)]
+
+
+def query_values(rows: Iterable[Row]) -> dict[str, dict[Any, FloatArray]]:
+    """Return NDCG@1 to NDCG@10 of every query, averaged over repeats, by method.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+
+    Returns
+    -------
+    dict of dict of ndarray of shape (10,)
+        By method, then by (fold, query).  Methods known by their means only are left out.
+    """
+    values: dict[str, dict[Any, FloatArray]] = {}
+    for method, found in _by_method(rows).items():
+        by_query: dict[Any, list[Any]] = {}
+        for row in found:
+            for query, value in zip(
+                row.get("queries", ()), row.get("per_query", ()), strict=True
+            ):
+                by_query.setdefault((row["fold"], query), []).append(value)
+        if by_query:
+            values[method] = {
+                query: np.mean(list_, axis=0) for query, list_ in by_query.items()
+            }
+    return values
+
+
+def detectable_at(rows: Iterable[Row], baseline: str, method: str) -> FloatArray:
+    """Return the smallest differences from the baseline that show at each cut, (10,).
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+    baseline, method : str
+        The two methods.
+
+    Returns
+    -------
+    ndarray of shape (10,)
+        For NDCG@1 to NDCG@10, four times in five, at 5 %.
+    """
+    values = query_values(rows)
+    shared = [query for query in values[baseline] if query in values[method]]
+    differences = np.array(
+        [values[method][query] - values[baseline][query] for query in shared]
+    )
+    return DETECTABLE * differences.std(axis=0, ddof=1) / np.sqrt(len(shared))
+
+
+def _by_method(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
+    ordered = [method for method in METHODS if method in groups]
+    ordered += [method for method in groups if method not in METHODS]
+    return {method: groups[method] for method in ordered}
+
+
+def _line(method: str, found: list[Row]) -> Row:
+    is_paper = found[0]["ndcg"] is not None
+    means = _means(found, "ndcg" if is_paper else "ndcg_letor")
+    letor = _means(found, "ndcg_letor")
+    line: Row = {
+        "method": method,
+        "subset_size": found[0].get("subset_size"),
+        "variant": "paper" if is_paper else "letor",
+        "n_repeats": len(means),
+        "ndcg": means.mean(axis=0).tolist(),
+        "spread": _spread(means),
+        "mean": float(means.mean()),
+        "mean_spread": _spread(means.mean(axis=1)),
+        "ndcg_letor": letor.mean(axis=0).tolist(),
+        "mean_letor": float(letor.mean()),
+    }
+    if "alpha" not in found[0]:
+        return line
+    alphas: dict[int, list[float]] = {}
+    for row in found:
+        alphas.setdefault(row["fold"], []).append(row["alpha"])
+    return line | {
+        "alphas": alphas,
+        "n_edge": sum(row["is_edge"] for row in found),
+        "n_open": sum(not row["is_converged"] for row in found),
+        "seconds": sum(row["seconds"] for row in found) / len(means),
+        "n_observations": float(np.mean([row["n_observations"] for row in found])),
+    }
+
+
+def _means(found: list[Row], name: str) -> FloatArray:
+    """Return the means over folds, (repeats, 10)."""
+    by_repeat: dict[int, list[Any]] = {}
+    for row in found:
+        by_repeat.setdefault(row["repeat"], []).append(row[name])
+    return np.array([np.mean(values, axis=0) for values in by_repeat.values()]).reshape(
+        -1, len(CUTS)
+    )
+
+
+def _spread(values: FloatArray) -> Any:
+    if len(values) < 2:
+        return None
+    return np.std(values, axis=0, ddof=1).tolist()

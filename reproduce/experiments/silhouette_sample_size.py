@@ -1,0 +1,230 @@
+"""Hamming loss against the number of training pairs, on sheared copies of a silhouette.
+
+For every repeat, landmarks, shears and pairs are drawn anew.  What is learnt from them, and
+how, is that of `permatch demo`: see `permatch.pages.demo_learning`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from permatch._validation import check_count
+from permatch.errors import InvalidOptionError
+from permatch.pages.demo_learning import Draw, Setup, draw, measure
+from reproduce.experiments.rows import Row, RowFile
+
+#: What together names a row; `n` is 0 for the method that learns nothing.
+KEY = ("config", "repeat", "n", "method")
+
+#: Raised whenever rows of before can no longer be compared with new ones.
+_SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class Config(Setup):
+    """What the experiment depends on: what is drawn and tried, and how often.
+
+    Parameters
+    ----------
+    n_train : tuple of int
+        Numbers of training pairs.
+    map_alphas, margin_alphas : tuple of float
+        Strengths of the penalty that the two learners choose from.
+    n_repeats : int
+        Repeats, each with landmarks, shears and pairs of its own.
+    """
+
+    n_train: tuple[int, ...] = (5, 10, 20, 40, 60)
+    # As many for either.  With few pairs validation chooses strong ones, with many weak
+    # ones; a grid that ends too early costs the method that wants to go on.
+    map_alphas: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+    margin_alphas: tuple[float, ...] = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+    n_repeats: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("n_test", "n_repeats"):
+            check_count(getattr(self, name), name, 1)
+        check_count(self.seed, "seed", 0)
+        for name in ("n_train", "map_alphas", "margin_alphas"):
+            values = tuple(getattr(self, name))
+            if not values or not all(value > 0 for value in values):
+                raise InvalidOptionError(
+                    f"{name} must hold at least one number, all above 0; got {values}."
+                )
+            object.__setattr__(self, name, values)
+        for n in self.n_train:
+            check_count(n, "every entry of n_train", 1)
+
+    @classmethod
+    def tiny(cls) -> "Config":
+        """Return a configuration that takes a second or two, for tests."""
+        return cls(
+            n_train=(2, 4),
+            n_test=10,
+            n_repeats=2,
+            map_alphas=(1.0, 0.1),
+            margin_alphas=(1.0, 0.1),
+            n_points=6,
+            n_images=12,
+            n_contour=60,
+        )
+
+    @classmethod
+    def quick(cls) -> "Config":
+        """Return a smaller experiment of the same kind, well under a minute."""
+        return cls(
+            n_train=(5, 10, 20),
+            n_test=100,
+            n_repeats=2,
+            map_alphas=(10.0, 1.0, 0.1),
+            margin_alphas=(10.0, 1.0, 0.1),
+        )
+
+    def fingerprint(self) -> str:
+        """Return what names this configuration in its rows.
+
+        Repeats and training sizes are left out, since rows are named by their own: the file
+        of a run can be resumed with more of either.
+        """
+        what = asdict(self) | {"schema": _SCHEMA}
+        del what["n_train"], what["n_repeats"]
+        if self.image is not None:
+            what["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
+        text = json.dumps(what, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def run(
+    config: Config,
+    out: str | PathLike[str] | None = None,
+    on_row: Callable[[Row], None] | None = None,
+    *,
+    on_progress: Callable[[float], None] | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of the experiment as they are known.
+
+    Parameters
+    ----------
+    config : Config
+        What to do.
+    out : str or path, optional
+        A file of JSON lines.  Rows it has are not computed again; new ones are added.
+    on_row : callable, optional
+        Called with every row that was computed, not with those the file had.
+    on_progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No loss depends on it.
+
+    Yields
+    ------
+    dict
+        ``config``, ``repeat``, ``n``, ``method``, ``hamming_loss``; and for the learners
+        ``alpha``, ``validation_loss``, ``n_evaluations``, ``seconds`` and ``is_converged``
+        of the chosen fit, its ``coef``, and ``path``, the figures for every alpha tried.
+
+    Notes
+    -----
+    Some ten minutes on two cores with the default configuration.  Ctrl-C leaves all
+    finished rows in the file.
+    """
+    rows = RowFile(out, KEY)
+    name = config.fingerprint()
+    return _run(config, name, rows, on_row, _Progress(config, on_progress), n_jobs)
+
+
+def summarise(rows: Iterable[Row]) -> list[Row]:
+    """Return mean and spread of the loss over repeats, by training pairs and method.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+
+    Returns
+    -------
+    list of dict
+        ``n``, ``method``, ``mean`` and ``spread`` (standard deviation over repeats; None
+        for a single one) of the Hamming loss, ``n_repeats``; for learners also the mean
+        ``seconds`` and ``n_evaluations`` of the chosen fit.  With both learners there is a
+        ``map - max_margin``, the differences within repeats.
+    """
+    groups: dict[tuple[int, str], dict[int, Row]] = {}
+    for row in rows:
+        groups.setdefault((row["n"], row["method"]), {})[row["repeat"]] = row
+    summary = []
+    for (n, method), by_repeat in sorted(groups.items(), key=lambda item: item[0][0]):
+        found = list(by_repeat.values())
+        line = {"n": n, "method": method} | _moments(row["hamming_loss"] for row in found)
+        if n > 0:
+            for name in ("seconds", "n_evaluations"):
+                line[name] = float(np.mean([row[name] for row in found]))
+        summary.append(line)
+        rival = groups.get((n, "map"), {})
+        both = [k for k in by_repeat if method == "max_margin" and k in rival]
+        if both:
+            differences = (
+                rival[k]["hamming_loss"] - by_repeat[k]["hamming_loss"] for k in both
+            )
+            summary.append({"n": n, "method": "map - max_margin"} | _moments(differences))
+    return summary
+
+
+def _moments(values: Iterable[float]) -> Row:
+    found = list(values)
+    spread = float(np.std(found, ddof=1)) if len(found) > 1 else None
+    return {"mean": float(np.mean(found)), "spread": spread, "n_repeats": len(found)}
+
+
+def _run(
+    config: Config,
+    name: str,
+    rows: RowFile,
+    on_row: Callable[[Row], None] | None,
+    progress: "_Progress",
+    n_jobs: int | None,
+) -> Iterator[Row]:
+    for repeat in range(config.n_repeats):
+        drawn: Draw | None = None
+        for n, method in config.tasks():
+            row = rows.find(config=name, repeat=repeat, n=n, method=method)
+            if row is None:
+                drawn = drawn or draw(config, repeat)
+                result = measure(
+                    config, drawn, n, method, on_progress=progress.within(n), n_jobs=n_jobs
+                )
+                row = {"config": name, "repeat": repeat, "n": n, "method": method} | result
+                rows.add(row)
+                if on_row is not None:
+                    on_row(row)
+            progress.end_task(n)
+            yield row
+
+
+class _Progress:
+    """Adds up the work done, in units of one training pair gone through by all alphas."""
+
+    def __init__(self, config: Config, on_progress: Callable[[float], None] | None) -> None:
+        self.total = config.n_repeats * sum(n + 1 for n, _ in config.tasks())
+        self.done = 0.0
+        self.on_progress = on_progress
+
+    def end_task(self, n: int) -> None:
+        """Count a finished row."""
+        self.done += n + 1
+        self.within(0)(0.0)
+
+    def within(self, n: int) -> Callable[[float], None]:
+        """Return what reports the share done of a task with `n` training pairs."""
+
+        def show(share: float) -> None:
+            if self.on_progress is not None:
+                self.on_progress((self.done + share * n) / self.total)
+
+        return show

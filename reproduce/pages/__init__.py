@@ -1,0 +1,1 @@
+"""Results to self-contained HTML."""

@@ -1,0 +1,212 @@
+"""The page of `python -m reproduce ohsumed`: curves, tables, and what they do not show."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from permatch.pages.html import Page, drawing, figure_svg, table
+from reproduce.experiments.ohsumed import BASELINE, Config
+from reproduce.experiments.ranking_summary import detectable_at, query_values, summarise
+from reproduce.experiments.rows import Row
+from reproduce.pages.ranking_notes import (
+    add_choices,
+    add_commands,
+    add_deviations,
+    add_variants,
+    alpha_table,
+)
+from reproduce.plots import label_of, ndcg_curves, query_differences
+
+_LEVEL = 0.05
+
+
+def ohsumed_page(config: Config, rows: Sequence[Row], tests: Sequence[Row]) -> Page:
+    """Return the page of one data set.
+
+    Parameters
+    ----------
+    config : Config
+        What was done.
+    rows : sequence of dict
+        What `reproduce.experiments.ohsumed.run` yielded.
+    tests : sequence of dict
+        What `reproduce.experiments.ranking_summary.compare` returned for them.
+
+    Returns
+    -------
+    Page
+        Ready to be written.
+    """
+    summary = summarise(rows)
+    labels = {line["method"]: label_of(line) for line in summary}
+    name = rows[0]["dataset"]
+    n_queries = sum(len(row["queries"]) for row in _first_runs(rows))
+    n_folds = len(_first_runs(rows))
+    page = Page(
+        f"Learning to rank {name}",
+        f"{n_queries} queries in {n_folds} folds; every method chooses its penalty on the "
+        "validation part of a fold and is measured once on the test part.",
+    )
+    page.add_heading("NDCG at 1 to 10")
+    _add_curves(page, config, summary, labels)
+    page.add_html(_ndcg_table(summary, labels))
+    page.add_heading("How much of this is noise")
+    _add_noise(page, rows, tests, labels, n_queries)
+    _add_single_queries(page, rows, tests, labels)
+    page.add_heading("What was chosen, and what it took")
+    page.add_html(alpha_table(summary, labels))
+    add_choices(page, config, summary, labels)
+    page.add_heading("Which NDCG")
+    add_variants(page, summary, labels)
+    page.add_heading("What differs from the paper")
+    add_deviations(page, config, summary)
+    page.add_heading("Run it yourself")
+    add_commands(page, config, name)
+    return page
+
+
+def _first_runs(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["method"] == BASELINE and row["repeat"] == 0]
+
+
+def _add_curves(
+    page: Page, config: Config, summary: list[Row], labels: dict[str, str]
+) -> None:
+    repeats = (
+        f"Bands: one standard deviation over {config.n_repeats} repeats, each with subsets "
+        "of its own; methods without a band draw nothing at random."
+        if config.n_repeats > 1
+        else "A single repeat, hence no bands."
+    )
+    words = "; ".join(
+        f"{labels[line['method']]} {line['ndcg'][0]:.3f} at 1, {line['ndcg'][-1]:.3f} at 10"
+        for line in summary
+    )
+    with drawing(8.0, 4.8) as (figure, axes):
+        ndcg_curves(summary, axes)
+        page.add_figure(
+            figure_svg(figure),
+            f"NDCG@k, mean over queries, then folds, then repeats. {repeats} Published "
+            "curves are dashed or dotted. The vertical axis does not begin at 0.",
+            f"Curves of NDCG at k from 1 to 10: {words}.",
+        )
+
+
+def _ndcg_table(summary: list[Row], labels: dict[str, str]) -> str:
+    lines: list[list[Any]] = [
+        [f"@{k + 1}", *(_cell(line["ndcg"], line["spread"], k) for line in summary)]
+        for k in range(10)
+    ]
+    lines.append(
+        ["mean", *(_cell([line["mean"]], [line["mean_spread"]], 0) for line in summary)]
+    )
+    return table(
+        ["NDCG", *(labels[line["method"]] for line in summary)],
+        lines,
+        "The same in numbers, with the standard deviation over repeats where there is one.",
+        ids=True,
+    )
+
+
+def _add_noise(
+    page: Page,
+    rows: Sequence[Row],
+    tests: Sequence[Row],
+    labels: dict[str, str],
+    n_queries: int,
+) -> None:
+    if not tests:
+        return
+    rivals = [test["method"] for test in tests]
+    sizes = np.median([detectable_at(rows, BASELINE, rival) for rival in rivals], axis=0)
+    page.add_text(
+        f"With {n_queries} queries most gaps in the figure are noise. Two methods that "
+        f"truly differ by less than about {sizes[0]:.3f} in NDCG@1, {sizes[4]:.3f} in "
+        f"NDCG@5 or {sizes[9]:.3f} in NDCG@10 (medians over the comparisons below) would "
+        "often, more than one time in five, not be told apart by a paired test on so few "
+        "queries. Hold every gap against these sizes before calling it a win. The spread "
+        "over repeats is smaller, because it says nothing about other queries."
+    )
+    page.add_html(
+        table(
+            [
+                "method",
+                "difference",
+                "95 % interval",
+                "p",
+                "p after Holm",
+                "smallest detectable",
+            ],
+            [
+                [
+                    labels[test["method"]],
+                    f"{test['difference']:+.4f}",
+                    f"{test['low']:+.4f} to {test['high']:+.4f}",
+                    f"{test['p_value']:.3f}",
+                    f"{test['p_holm']:.3f}",
+                    f"{test['detectable']:.3f}",
+                ]
+                for test in tests
+            ],
+            f"Difference from {labels[BASELINE]} in the mean of NDCG@1 to NDCG@10, the one "
+            "measure and the one baseline declared beforehand. Paired randomisation tests "
+            "over queries, repeats averaged first, intervals by bootstrap over queries.",
+            ids=True,
+        )
+    )
+    page.add_text(_verdict(tests, labels))
+    if any(method not in rivals and method != BASELINE for method in labels):
+        others = [labels[m] for m in labels if m not in rivals and m != BASELINE]
+        page.add_text(
+            f"No test is possible where only means are known: {', '.join(others)}."
+        )
+
+
+def _verdict(tests: Sequence[Row], labels: dict[str, str]) -> str:
+    """Say which differences survive the correction."""
+    n = len(tests)
+    found = [labels[test["method"]] for test in tests if test["p_holm"] <= _LEVEL]
+    if not found:
+        smallest = min(tests, key=lambda test: test["p_value"])
+        return (
+            f"After Holm's correction for {n} comparisons none of them is significant at "
+            f"5 %. The smallest uncorrected p-value is {smallest['p_value']:.3f}, for "
+            f"{labels[smallest['method']]}; of the smallest of {n} that is not enough."
+        )
+    names = ", ".join(found)
+    return (
+        f"After Holm's correction for {n} comparisons, {names} "
+        f"{'differs' if len(found) == 1 else 'differ'} from {labels[BASELINE]} at 5 %. The "
+        "queries are those of one small collection; another may say otherwise."
+    )
+
+
+def _add_single_queries(
+    page: Page, rows: Sequence[Row], tests: Sequence[Row], labels: dict[str, str]
+) -> None:
+    values = query_values(rows)
+    for test in tests:
+        if test["method"] not in ("rankmatch_list", "dorm"):
+            continue
+        rival, base = values[test["method"]], values[BASELINE]
+        differences = [float((rival[q] - base[q]).mean()) for q in base]
+        label, baseline = labels[test["method"]], labels[BASELINE]
+        n_ahead = sum(d > 0 for d in differences)
+        n_behind = sum(d < 0 for d in differences)
+        with drawing(8.0, 3.2) as (figure, axes):
+            interval = (test["low"], test["high"])
+            query_differences(differences, label, baseline, interval=interval, ax=axes)
+            page.add_figure(
+                figure_svg(figure),
+                f"{label} less {baseline}, query by query. The line is the mean, the grey "
+                "band its 95 % interval.",
+                f"Differences of single queries: {label} is ahead on {n_ahead}, {baseline} "
+                f"on {n_behind} of {len(differences)} queries.",
+            )
+
+
+def _cell(values: Sequence[float], spread: Sequence[float | None] | None, k: int) -> str:
+    sd = None if spread is None else spread[k]
+    # Spaces that do not break keep a cell on one line.
+    return f"{values[k]:.4f}" if sd is None else f"{values[k]:.4f}\u00a0±\u00a0{sd:.4f}"

@@ -1,0 +1,326 @@
+"""Pictures of learning to rank: NDCG curves, single queries, sample sizes, run times."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from permatch.plots.matching import BLUE, GREEN, GREY, VERMILION, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Lines = Iterable[Mapping[str, Any]]
+
+ORANGE, SKY, PURPLE = "#E69F00", "#56B4E9", "#CC79A7"
+
+#: Label, colour, marker and line style of the methods; others get what is left.
+STYLES = {
+    "rankmatch": ("RankMatch", BLUE, "o", "-"),
+    "rankmatch_list": ("RankMatch, whole list", GREEN, "^", "-"),
+    "rankmatch_pairs": ("RankMatch, all pairs", SKY, "v", "-"),
+    "dorm": ("DORM", VERMILION, "s", "-"),
+    "ridge": ("query-centred ridge", PURPLE, "D", "-"),
+    "rankboost": ("RankBoost, published", GREY, "", "--"),
+    "ranksvm": ("RankSVM, published", ORANGE, "", ":"),
+}
+_OTHER = (GREY, "x", "-.")
+
+
+def label_of(line: Mapping[str, Any]) -> str:
+    """Return what a method is called in figures and tables.
+
+    Parameters
+    ----------
+    line : dict
+        With ``method``, and ``subset_size`` where subsets are drawn.
+
+    Returns
+    -------
+    str
+        Its label.
+
+    Examples
+    --------
+    >>> label_of({"method": "rankmatch", "subset_size": 3})
+    'RankMatch, M = 3'
+    """
+    label = STYLES.get(line["method"], (line["method"],))[0]
+    size = line.get("subset_size")
+    return label if size is None else f"{label}, M = {size}"
+
+
+def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
+    """Draw NDCG@k of every method against k.
+
+    A band is one standard deviation over repeats to either side; methods without
+    randomness have none.  Published curves have no markers and are not solid.  The label of
+    the vertical axis says that it does not begin at 0.
+
+    Parameters
+    ----------
+    lines : iterable of dict
+        With ``method``, ``subset_size``, ``ndcg``, ``spread`` and ``variant``, as from
+        `reproduce.experiments.ranking_summary.summarise`.
+    ax : matplotlib Axes, optional
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> line = {
+    ...     "method": "rankmatch", "subset_size": 3, "variant": "paper",
+    ...     "ndcg": [0.5, 0.48, 0.47], "spread": [0.01, 0.01, 0.02],
+    ... }
+    >>> axes = ndcg_curves([line], Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['RankMatch, M = 3']
+    """
+    axes = new_axes(ax)
+    lowest, highest = 1.0, 0.0
+    for line in lines:
+        _, color, marker, style = STYLES.get(line["method"], (None, *_OTHER))
+        mean = np.asarray(line["ndcg"], dtype=float)
+        cuts = np.arange(1, len(mean) + 1)
+        label = label_of(line)
+        if line.get("variant", "paper") != "paper":
+            label += " (LETOR's NDCG)"
+        axes.plot(
+            cuts,
+            mean,
+            color=color,
+            marker=marker,
+            linestyle=style,
+            label=label,
+            markersize=4,
+        )
+        spread = np.asarray(0.0 if line["spread"] is None else line["spread"])
+        if line["spread"] is not None:
+            axes.fill_between(
+                cuts, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0
+            )
+        lowest = min(lowest, float((mean - spread).min()))
+        highest = max(highest, float((mean + spread).max()))
+    axes.set_xlabel("k, documents looked at")
+    axes.set_xticks(range(1, 11))
+    axes.grid(alpha=0.25)
+    if axes.get_lines():
+        bottom = _begin(axes, lowest, highest)
+        axes.set_ylabel(f"NDCG@k on test queries\n({_axis_note(bottom)})")
+        axes.legend(frameon=False)
+    return axes
+
+
+def query_differences(
+    differences: ArrayLike,
+    label: str,
+    baseline: str,
+    *,
+    interval: tuple[float, float] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw by how much a method beats another on every query, in order of size.
+
+    Parameters
+    ----------
+    differences : array of shape (q,)
+        A measure of the method less that of the baseline.
+    label, baseline : str
+        What the two are called.
+    interval : pair of float, optional
+        Of the mean difference, drawn as a band.
+    ax : matplotlib Axes, optional
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> axes = query_differences([0.2, -0.1, 0.0], "MAP", "ridge", ax=Figure().subplots())
+    >>> axes.has_data()
+    True
+    """
+    axes = new_axes(ax)
+    values = np.sort(np.asarray(differences, dtype=float))[::-1]
+    is_ahead = values > 0
+    places = np.arange(1, len(values) + 1)
+    n_equal = int((values == 0).sum())
+    for chosen, color, name in (
+        (is_ahead, BLUE, f"{label} ahead: {is_ahead.sum()}"),
+        (values < 0, VERMILION, f"{baseline} ahead: {(values < 0).sum()}"),
+    ):
+        axes.bar(places[chosen], values[chosen], width=0.9, color=color, label=name)
+    mean = float(values.mean())
+    axes.axhline(
+        mean, color="0.15", linewidth=1.2, label=f"mean {mean:+.4f}, {n_equal} equal"
+    )
+    if interval is not None:
+        axes.axhspan(*interval, color="0.15", alpha=0.15, linewidth=0)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.set(
+        xlabel="test queries, in order of the difference",
+        ylabel="difference of mean NDCG@1..10",
+        title=f"{label} less {baseline}",
+    )
+    axes.title.set_fontsize("medium")
+    axes.grid(alpha=0.25, axis="y")
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
+def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
+    """Draw NDCG@1 of every method against the number of training subsets.
+
+    The line is the mean over repeats, the band one standard deviation to either side.
+
+    Parameters
+    ----------
+    lines : iterable of dict
+        With ``method``, ``n_subsets``, ``mean`` and ``spread``, as from
+        `reproduce.experiments.ohsumed_sample_size.summarise`; differences are not drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> lines = [
+    ...     {"method": "rankmatch", "n_subsets": n, "mean": 0.5 + n / 10, "spread": 0.01}
+    ...     for n in (0.1, 0.4, 1.0)
+    ... ]
+    >>> axes = sample_size_curve(lines, Figure().subplots())
+    >>> axes.get_legend_handles_labels()[1]
+    ['RankMatch']
+    """
+    axes = new_axes(ax)
+    curves: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        if line["method"] in STYLES:
+            curves.setdefault(line["method"], []).append(line)
+    lowest, highest = 1.0, 0.0
+    for method, found in curves.items():
+        label, color, marker, style = STYLES[method]
+        found = sorted(found, key=lambda line: line["n_subsets"])
+        shares = [line["n_subsets"] for line in found]
+        mean = np.array([line["mean"] for line in found])
+        spread = np.array([line["spread"] or 0.0 for line in found])
+        axes.plot(shares, mean, color=color, marker=marker, linestyle=style, label=label)
+        axes.fill_between(
+            shares, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0
+        )
+        lowest = min(lowest, float((mean - spread).min()))
+        highest = max(highest, float((mean + spread).max()))
+    axes.set_xlabel("subsets drawn from a query, as a multiple of D·M (log scale)")
+    axes.grid(alpha=0.25)
+    if curves:
+        axes.set_xscale("log")
+        shares = sorted({line["n_subsets"] for found in curves.values() for line in found})
+        axes.set_xticks(shares, [f"{share:g}" for share in shares])
+        axes.minorticks_off()
+        bottom = _begin(axes, lowest, highest)
+        axes.set_ylabel(f"NDCG@1 on test queries\n({_axis_note(bottom)})")
+        axes.legend(frameon=False)
+    return axes
+
+
+def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
+    """Draw training times per observation, those of the paper pale and hatched.
+
+    Parameters
+    ----------
+    lines : iterable of dict
+        With ``task``, ``size``, ``model``, ``margin``, ``paper_model`` and
+        ``paper_margin``, as from `reproduce.experiments.rank_runtime.summarise`.  Where
+        there is a ``model_range`` or ``margin_range``, a line from the fastest to the
+        slowest repeat is drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> line = {
+    ...     "task": "ranking", "size": 3, "model": 2e-6, "margin": 1e-5,
+    ...     "paper_model": 6e-4, "paper_margin": None,
+    ... }
+    >>> axes = runtime_bars([line], Figure().subplots())
+    >>> axes.has_data()
+    True
+    """
+    axes = new_axes(ax)
+    found = list(lines)
+    columns = (
+        ("model", "exponential model", BLUE, None),
+        ("paper_model", "exponential model, paper", BLUE, "//"),
+        ("margin", "max-margin", VERMILION, None),
+        ("paper_margin", "max-margin, paper", VERMILION, "//"),
+    )
+    width = 0.2
+    for k, (column, label, color, hatch) in enumerate(columns):
+        places = [n for n, line in enumerate(found) if line[column] is not None]
+        axes.bar(
+            [place + (k - 1.5) * width for place in places],
+            [found[place][column] for place in places],
+            width=width,
+            label=label,
+            color=color if hatch is None else "none",
+            edgecolor=color,
+            hatch=hatch,
+        )
+        for place in places:
+            if f"{column}_range" in found[place]:
+                middle = place + (k - 1.5) * width
+                axes.vlines(middle, *found[place][f"{column}_range"], color="0.15")
+    axes.set_xticks(range(len(found)), _size_labels(found))
+    axes.set(
+        ylabel="seconds per observation (log scale)", xlabel="documents of a subset, M"
+    )
+    if found:
+        axes.set_yscale("log")
+        axes.legend(frameon=False, fontsize="small")
+    axes.grid(alpha=0.25, axis="y")
+    axes.set_axisbelow(True)
+    return axes
+
+
+def _size_labels(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        "whole list"
+        if line["size"] == "all"
+        else f"{line['size']}\n(images)"
+        if line["task"] == "images"
+        else str(line["size"])
+        for line in lines
+    ]
+
+
+def _begin(axes: "Axes", lowest: float, highest: float) -> float:
+    """Let the vertical axis begin below the curves; return where."""
+    room = 0.08 * (highest - lowest) + 0.002
+    bottom = max(0.0, np.floor(100 * (lowest - room)) / 100)
+    axes.set_ylim(bottom, highest + room)
+    return float(bottom)
+
+
+def _axis_note(bottom: float) -> str:
+    return "axis from 0" if bottom == 0.0 else f"axis begins at {bottom:.2f}, not at 0"

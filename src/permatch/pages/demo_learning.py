@@ -1,0 +1,279 @@
+"""What the demo learns: to match points on sheared copies of a silhouette.
+
+With N training pairs come N validation pairs, by whose Hamming loss each method chooses
+its alpha, and a fixed set of test pairs.  All methods see the same pairs; the pairs of a
+smaller N are among those of a larger one; no pair of images is in two of the three sets.
+
+    unweighted   coef = -1 for every feature, nothing learnt
+    map          maximum a posteriori with exact gradients
+    max_margin   structured hinge with the Hamming loss
+"""
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch.datasets import Silhouettes, silhouettes
+from permatch.decoding import best_matching
+from permatch.graphs import BipartiteGraph
+from permatch.metrics import hamming_loss
+
+METHODS = ("unweighted", "map", "max_margin")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is drawn and tried; by default a minute or so on two cores.
+
+    Parameters
+    ----------
+    n_train : tuple of int
+        Numbers of training pairs.
+    n_test : int
+        Test pairs.
+    map_alphas, margin_alphas : tuple of float
+        Strengths of the penalty that the two learners choose from.
+    map_tol : float
+        Largest entry of the gradient at the end of a fit.
+    margin_tol : float
+        Duality gap at the end of a fit, relative to the objective.
+    n_points, n_images, n_contour : int
+        Landmarks, sheared copies, and points of the outline.
+    shear : pair of float
+        Lowest and highest shear.
+    context : {"contour", "landmarks"}
+        What the shape contexts count.
+    image : str, optional
+        Path of an image; None is scikit-image's horse.
+    seed : int
+        Where all randomness comes from.
+    """
+
+    n_train: tuple[int, ...] = (5, 20, 60)
+    n_test: int = 500
+    map_alphas: tuple[float, ...] = (3.0, 0.3, 0.03)
+    margin_alphas: tuple[float, ...] = (30.0, 1.0, 0.03)
+    map_tol: float = 1e-4
+    margin_tol: float = 1e-3
+    n_points: int = 20
+    n_images: int = 200
+    n_contour: int = 400
+    shear: tuple[float, float] = (-2.0, 2.0)
+    context: Literal["contour", "landmarks"] = "contour"
+    image: str | None = None
+    seed: int = 0
+
+    def tasks(self) -> list[tuple[int, str]]:
+        """Return what is measured, as (training pairs, method)."""
+        sizes = sorted(set(self.n_train))
+        return [(0, METHODS[0]), *((n, method) for n in sizes for method in METHODS[1:])]
+
+
+class Pairs(NamedTuple):
+    """Graphs and their true matchings."""
+
+    graphs: list[BipartiteGraph]
+    matchings: list[IntArray]
+
+    def pick(self, where: slice) -> "Pairs":
+        """Return some of the pairs."""
+        return Pairs(self.graphs[where], self.matchings[where])
+
+    def loss(self, coef: FloatArray) -> float:
+        """Return the Hamming loss of the best matchings under `coef`."""
+        predicted = [best_matching(graph.scores(coef)) for graph in self.graphs]
+        return hamming_loss(self.matchings, predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The silhouettes of a repeat and all its pairs, those for testing first.
+
+    Training and validation pairs are taken in turn from the rest, so that those for N are
+    the first ones of those for any larger N.
+    """
+
+    data: Silhouettes
+    pairs: Pairs
+    images: IntArray
+    n_test: int
+
+    @property
+    def test(self) -> Pairs:
+        """The test pairs."""
+        return self.pairs.pick(slice(self.n_test))
+
+    @property
+    def test_images(self) -> IntArray:
+        """The numbers of the two copies of every test pair."""
+        return self.images[: self.n_test]
+
+    def train(self, n: int) -> Pairs:
+        """Return the first `n` training pairs."""
+        return self.pairs.pick(slice(self.n_test, self.n_test + 2 * n, 2))
+
+    def validation(self, n: int) -> Pairs:
+        """Return the first `n` validation pairs."""
+        return self.pairs.pick(slice(self.n_test + 1, self.n_test + 2 * n, 2))
+
+
+def draw(setup: Setup, repeat: int = 0) -> Draw:
+    """Return the silhouettes of a repeat and the pairs that every method sees.
+
+    Parameters
+    ----------
+    setup : Setup
+        What to draw.
+    repeat : int
+        Number of the repeat, from 0; each has points, shears and pairs of its own.
+
+    Returns
+    -------
+    Draw
+        The data, the test pairs, and training and validation pairs for any N.
+    """
+    data_rng, pairs_rng = np.random.default_rng([setup.seed, repeat]).spawn(2)
+    data = silhouettes(
+        setup.image,
+        n_points=setup.n_points,
+        n_images=setup.n_images,
+        shear=setup.shear,
+        context=setup.context,
+        n_contour=setup.n_contour,
+        rng=data_rng,
+    )
+    n_pairs = setup.n_test + 2 * max(setup.n_train)
+    graphs, matchings, images = data.pairs(n_pairs, pairs_rng)
+    return Draw(data, Pairs(graphs, matchings), images, setup.n_test)
+
+
+def measure(
+    setup: Setup,
+    drawn: Draw,
+    n: int,
+    method: str,
+    *,
+    on_progress: Callable[[float], None] = lambda share: None,
+    n_jobs: int | None = None,
+) -> Row:
+    """Learn from `n` pairs, choose alpha, and return the loss on the test pairs.
+
+    Parameters
+    ----------
+    setup : Setup
+        The alphas and tolerances.
+    drawn : Draw
+        The pairs.
+    n : int
+        Number of training pairs.
+    method : str
+        One of `METHODS`.
+    on_progress : callable, optional
+        Called with the share of the alphas that are done.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No loss depends on it.
+
+    Returns
+    -------
+    dict
+        ``hamming_loss``; and for the learners ``alpha``, ``validation_loss``,
+        ``n_evaluations``, ``seconds`` and ``is_converged`` of the chosen fit, its ``coef``,
+        and ``path``, the figures for every alpha tried.
+    """
+    from permatch.estimators import MAPMatching, MaxMarginMatching
+
+    test = drawn.test
+    if method == "unweighted":
+        return {"hamming_loss": test.loss(-np.ones(test.graphs[0].n_features))}
+    train, validation = drawn.train(n), drawn.validation(n)
+    if method == "map":
+        model: Any = MAPMatching(tol=setup.map_tol, warm_start=True, n_jobs=n_jobs)
+        alphas = setup.map_alphas
+    else:
+        model = MaxMarginMatching(tol=setup.margin_tol, warm_start=True, n_jobs=n_jobs)
+        alphas = setup.margin_alphas
+    path, coef = _fit_by_validation(model, alphas, train, validation, on_progress)
+    # Of equally good ones the first, which has the strongest penalty.
+    best = min(range(len(path)), key=lambda k: path[k]["validation_loss"])
+    result = {"hamming_loss": test.loss(coef[best])} | path[best]
+    return result | {"coef": coef[best].tolist(), "path": path}
+
+
+def _fit_by_validation(
+    model: Any,
+    alphas: Sequence[float],
+    train: Pairs,
+    validation: Pairs,
+    on_progress: Callable[[float], None],
+) -> tuple[list[Row], list[FloatArray]]:
+    """Fit from the strongest penalty to the weakest, each from the last; return all."""
+    path, coef = [], []
+    for number, alpha in enumerate(sorted(alphas, reverse=True), start=1):
+        start = time.perf_counter()
+        with quiet_fit():
+            model.set_params(alpha=alpha).fit(*train)
+        seconds = time.perf_counter() - start
+        path.append(
+            {
+                "alpha": alpha,
+                "validation_loss": validation.loss(model.coef_),
+                "n_evaluations": n_evaluations(model),
+                "seconds": round(seconds, 3),
+                "is_converged": bool(model.is_converged_),
+            }
+        )
+        coef.append(model.coef_)
+        on_progress(number / len(alphas))
+    return path, coef
+
+
+def n_evaluations(model: Any) -> int:
+    """Return how often a fit has gone through the training pairs."""
+    last = model.history_[-1] if model.history_ else {}
+    return int(last.get("evaluations", model.n_iter_))
+
+
+@contextmanager
+def quiet_fit() -> Iterator[None]:
+    """Hide warnings of convergence, which rows tell; raise a Ctrl-C again at the end.
+
+    An estimator that is interrupted keeps its best coefficients and returns; a row must
+    not be made of them.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    with _keeping_interrupts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+@contextmanager
+def _keeping_interrupts() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield  # nobody listens, or not in this thread
+        return
+    is_interrupted = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if is_interrupted:
+        raise KeyboardInterrupt

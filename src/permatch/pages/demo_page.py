@@ -1,0 +1,169 @@
+"""The page of `permatch demo`: what learning did to the matching of two silhouettes."""
+
+from pathlib import Path
+from typing import Any
+
+from permatch._files import whole_file
+from permatch._optional import require
+from permatch.pages.demo_data import Demo, Example
+from permatch.pages.demo_learning import METHODS
+from permatch.pages.html import Page, drawing, figure_svg, table
+from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
+
+_LABELS = [STYLES[method][0] for method in METHODS]
+# What the example is matched by, and what that is called there.
+_PARTS = {"Unweighted": "before", "Learnt": "after"}
+
+
+def demo_page(demo: Demo) -> Page:
+    """Return the page; its numbers are those of ``demo.to_json()``.
+
+    Parameters
+    ----------
+    demo : Demo
+        What `permatch.pages.demo_data.run` returned.
+
+    Returns
+    -------
+    Page
+        Ready to be written.
+    """
+    n = demo.numbers
+    page = Page(
+        "Learning to match a horse",
+        f"{n['size']} points on the outline of a silhouette, sheared copies of it, and the "
+        "question which point is which.",
+    )
+    page.add_text(
+        "Every point carries a shape context, a histogram of where the outline lies around "
+        f"it. An edge between two points carries the {n['n_features']} squared differences "
+        "of their histograms. Taken as they are, they match badly, because a shear moves "
+        "some bins far more than others. permatch learns one weight per bin from "
+        f"{n['n_train']} pairs whose points are labelled, by maximum likelihood over all "
+        "matchings, with exact gradients."
+    )
+    page.add_heading("Before and after")
+    page.add_html(
+        table(
+            ["features", "wrong points", "right points in the pair below"],
+            [
+                ["unweighted", _loss(n["loss_unweighted"]), n["example_right_before"]],
+                ["learnt", _loss(n["loss_learnt"]), n["example_right_after"]],
+            ],
+            f"Share of wrongly matched points on {n['n_test']} test pairs.",
+            ids=True,
+        )
+    )
+    _add_example(page, demo.example, n)
+    page.add_heading("More labels, fewer errors")
+    with drawing(7.0, 3.8) as (figure, axes):
+        learning_curve(demo.rows, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Wrong points on the test pairs against the number of labelled training pairs. "
+            "One draw of points and pairs.",
+            "Learning curve: " + "; ".join(_curve_in_words(demo.rows)) + ".",
+        )
+    page.add_html(
+        table(
+            ["training pairs", *_LABELS],
+            [[k, *cells] for k, *cells in _curve_cells(demo.rows)],
+            "The same in numbers.",
+            ids=True,
+        )
+    )
+    page.add_heading("Probabilities that mean something")
+    page.add_text(
+        "Every edge of every test pair got a probability. Of the edges that were said to "
+        "be right with probability p, about that share should be right."
+    )
+    with drawing(4.6, 4.6) as (figure, axes):
+        reliability(demo.reliability, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Reliability of all edge probabilities on the test pairs. Expected calibration "
+            f"error: {n['calibration_error']:.4f}.",
+            "Reliability curve with an expected calibration error of "
+            f"{n['calibration_error']:.4f}.",
+            is_narrow=True,
+        )
+    page.add_heading("Do it yourself")
+    n_train = n["n_train"]
+    lines = [
+        "import permatch as pm",
+        "data = pm.datasets.silhouettes()",
+        f"graphs, matchings, _ = data.pairs({n_train + n['n_test']}, rng=0)",
+        f"model = pm.MAPMatching(alpha={n['alpha']:g}, n_jobs=2)",
+        f"model.fit(graphs[:{n_train}], matchings[:{n_train}])",
+        f"print(1 - model.score(graphs[{n_train}:], matchings[{n_train}:]))",
+    ]
+    page.add_code("\n".join(lines))
+    page.add_text(
+        f"alpha = {n['alpha']:g} was chosen on {n['n_train']} validation pairs. The last "
+        f"fit took {n['evaluations']} evaluations of the likelihood, everything together "
+        f"{n['seconds']:.0f} seconds."
+    )
+    return page
+
+
+def save_picture(demo: Demo, path: Path) -> None:
+    """Save the example before and after learning, one above the other, as PNG."""
+    figure_of = require("matplotlib.figure", "plots", what="a picture").Figure
+    figure = figure_of(figsize=(8.0, 5.6), layout="constrained")
+    for name, axes in zip(_PARTS, figure.subplots(2), strict=True):
+        _draw(demo.example, name, axes)
+        axes.set_title(f"{name} features", fontsize=11)
+    with whole_file(path) as file:
+        figure.savefig(file.buffer, format="png", dpi=120, metadata={"Software": None})
+
+
+def _draw(example: Example, name: str, axes: Any) -> None:
+    """Draw the matching by features of this name."""
+    part = _PARTS[name]
+    matched_silhouettes(
+        example.outlines,
+        example.points,
+        getattr(example, part),
+        getattr(example, f"{part}_marginals"),
+        example.truth,
+        axes,
+    )
+
+
+def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
+    size = numbers["size"]
+    for name, part in _PARTS.items():
+        right = numbers[f"example_right_{part}"]
+        with drawing(9.0, 4.2) as (figure, axes):
+            _draw(example, name, axes)
+            page.add_figure(
+                figure_svg(figure),
+                f"{name} features on the test pair that learning helps most: {right} of "
+                f"{size} points right. The darker a line, the more probable the match; "
+                "dashed lines with a cross are wrong.",
+                f"Two silhouettes with lines between matched points, {name.lower()} "
+                f"features, {right} of {size} right.",
+            )
+
+
+def _loss(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _curve_cells(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return (training pairs, loss by method) lines; nothing learnt is the same for all."""
+    losses = {(row["n"], row["method"]): row["hamming_loss"] for row in rows}
+    sizes = sorted({row["n"] for row in rows if row["n"] > 0})
+    unlearnt, *learners = METHODS
+    return [
+        [n, _loss(losses[0, unlearnt]), *(_loss(losses[n, method]) for method in learners)]
+        for n in sizes
+    ]
+
+
+def _curve_in_words(rows: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for n, *cells in _curve_cells(rows):
+        losses = ", ".join(f"{m} {c}" for m, c in zip(_LABELS, cells, strict=True))
+        lines.append(f"with {n} training pairs {losses}")
+    return lines
