@@ -10,10 +10,9 @@ from permatch._progress import progress_bar
 
 FIRST_CALL = """
 import logging
-import numpy as np
 logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
-import permatch as pm
-pm.k_best(np.zeros((2, 2)), 1)
+from permatch.kernels.random import seed_state, uniform  # little to compile
+uniform(seed_state(0))
 """
 
 
