@@ -11,8 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import permatch as pm
 from permatch import errors
-from permatch.estimators.rank_match import draw_training_subsets
+from permatch.objectives.rank_losses import draw_training_subsets
 from permatch.queries import check_queries
+
+
+def drawn_by(model, queries):
+    """Return the subsets that a model learns from."""
+    names = ("subset_size", "n_subsets", "missing_grades", "random_state")
+    return draw_training_subsets(queries, *(getattr(model, name) for name in names))
 
 
 def judged_lists(seed=0, n_queries=12, length=7, n_features=3, n_grades=3, noise=0.7):
@@ -58,7 +64,7 @@ def brute_force_grad(model, X, y, qid, levels=None):
                     slopes[j] += chance
                     weight += 1.0
     else:
-        subsets = draw_training_subsets(model, queries, model.subset_size)
+        subsets = drawn_by(model, queries)
         for group in subsets.groups:
             c = np.arange(group.size)[::-1].astype(float)
             choices = np.array(list(itertools.permutations(c)))
@@ -305,7 +311,7 @@ def test_dorm_learns_from_the_same_subsets():
     X, y, qid = judged_lists()
     queries = check_queries(X, y, qid)
     models = pm.RankMatch(4, random_state=5), pm.DORM(4, random_state=5)
-    mine, theirs = (draw_training_subsets(model, queries, 4) for model in models)
+    mine, theirs = (drawn_by(model, queries) for model in models)
     for group, other in zip(mine.groups, theirs.groups, strict=True):
         np.testing.assert_array_equal(group.rows, other.rows)
     fits = [model.fit(X, y, qid) for model in models]

@@ -176,7 +176,8 @@ def stream_scores(name: str, models: "list[BaseRanker]") -> Iterator[Scored]:
                 "fit it again, with --n-features."
             )
             raise LetorFileError(str(err).replace(_ADVICE, advice)) from err
-    if any(np.any(model.coef_[highest:]) for model in models):
+    everything = np.ones(n_features)
+    if any(np.any(getattr(model, "coef_", everything)[highest:]) for model in models):
         typer.echo(
             f"note: {name} has no feature beyond {highest}, the model {n_features}; the "
             "others are taken as 0.",

@@ -1,9 +1,9 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
-from permatch.estimators.base import BaseMatcher
 from permatch.estimators.dorm import DORM
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
+from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.max_margin_matching import MaxMarginMatching
 from permatch.estimators.persistence import load, save_model
 from permatch.estimators.query_scaler import QueryScaler

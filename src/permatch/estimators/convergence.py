@@ -1,14 +1,12 @@
 """What a fit shows on its way to the tolerance, and says when it has not got there."""
 
 import math
+import sys
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from sklearn.exceptions import ConvergenceWarning
 
-from permatch.errors import InvalidOptionError
-from permatch.estimators.base import check_number
 from permatch.optimizers import BundleOptimum, Optimum
 
 
@@ -43,9 +41,15 @@ class GapPercent:
         self.show(100 if is_done else int(100 * math.log(row["gap"]) / math.log(self.tol)))
 
 
-def warn_unless_converged(
-    optimum: Optimum | BundleOptimum, name: str, tol: float, stacklevel: int = 3
-) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn on behalf of whoever called the package."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_unless_converged(optimum: Optimum | BundleOptimum, name: str, tol: float) -> None:
     """Warn, on behalf of the caller of `fit`, that it ended early and what was kept."""
     if isinstance(optimum, BundleOptimum):
         steps, measure, got = "rounds", "duality gap", f"{optimum.gap:.2g} of the objective"
@@ -65,39 +69,4 @@ def warn_unless_converged(
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
-
-
-def check_alphas(alphas: Any) -> list[float]:
-    """Return the alphas to try from strong to weak, each once."""
-    if isinstance(alphas, str) or not isinstance(alphas, Iterable):
-        raise InvalidOptionError(f"alphas must be a sequence of numbers; got {alphas!r}.")
-    checked = {check_number(alpha, "every one of alphas") for alpha in alphas}
-    if not checked:
-        raise InvalidOptionError("alphas must hold at least one number; got none.")
-    return sorted(checked, reverse=True)
-
-
-def warn_of_path(
-    n_open: int, n_fits: int, alphas: list[float], chosen: float, name: str
-) -> None:
-    """Warn, on behalf of the caller of `fit`, of a path that is not to be relied on.
-
-    `n_open` of its `n_fits` fits have not converged; `alphas` go from strong to weak.
-    """
-    if n_open:
-        warnings.warn(
-            f"{n_open} of the {n_fits} fits on the path of {name} have not converged; "
-            "their scores are those of the best coefficients seen. Raise max_iter or tol, "
-            "or drop the smallest alphas.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    largest, smallest = alphas[0], alphas[-1]
-    if chosen in (largest, smallest) and largest > smallest:
-        most, more = ("largest", "larger") if chosen == largest else ("smallest", "smaller")
-        warnings.warn(
-            f"the alpha chosen, {chosen:g}, is the {most} one tried; a better one may lie "
-            f"beyond. Add {more} values to alphas.",
-            stacklevel=3,
-        )
+    warn_caller(message, ConvergenceWarning)

@@ -1,29 +1,19 @@
 """Direct optimisation of ranking measures: the max-margin rival of RankMatch."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from permatch.estimators.rank_match import (
-    check_subset_size,
-    count_kinds,
-    draw_training_subsets,
-    refuse_option,
-)
-from permatch.estimators.rank_problem import HingeProblem, linear_scores, weigh_queries
-from permatch.estimators.ranker import BaseRanker
-from permatch.objectives.rank_margin import (
-    ListHinge,
-    RankLoss,
-    SubsetHinge,
-    check_rank_loss,
-)
+from permatch.estimators.linear_ranker import LinearRanker
+from permatch.estimators.problem import LinearProblem, ranking_problem
+from permatch.objectives.rank_losses import ranking_margin
+from permatch.objectives.rank_margin import RankLoss
 from permatch.objectives.subset_likelihood import Ties
-from permatch.objectives.subsets import MissingGrades, check_subset_options
+from permatch.objectives.subsets import MissingGrades
 from permatch.queries import QuerySet
 
-_SUBSET_SIZES = ("all", "grades")
 
-
-class DORM(BaseRanker):
+@dataclass(eq=False, repr=False)
+class DORM(LinearRanker):
     """Learn to rank so that the judged order wins by a margin measured in NDCG.
 
     Minimises, with c(j) the weight of position j, y the order by decreasing grade and
@@ -113,68 +103,38 @@ class DORM(BaseRanker):
     True
     """
 
-    loss: RankLoss
-    ties: Ties
+    subset_size: int | str = "grades"
+    _: KW_ONLY
+    alpha: float = 1e-2
+    position_weights: Any = None
+    n_subsets: float = 0.4
+    loss: RankLoss = "ndcg"
+    ties: Ties = "average"
+    missing_grades: MissingGrades = "skip"
+    query_weight: str = "observations"
+    scaling: str | None = None
+    scale_features: bool = True
+    tol: float = 1e-3
+    max_iter: int = 1000
+    warm_start: bool = False
+    random_state: int = 0
+    n_jobs: int | None = None
+    verbose: bool = False
 
     _is_zero_allowed = False
 
-    def __init__(
-        self,
-        subset_size: int | str = "grades",
-        *,
-        alpha: float = 1e-2,
-        position_weights: Any = None,
-        n_subsets: float = 0.4,
-        loss: RankLoss = "ndcg",
-        ties: Ties = "average",
-        missing_grades: MissingGrades = "skip",
-        query_weight: str = "observations",
-        scaling: str | None = None,
-        scale_features: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        random_state: int = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.subset_size = subset_size
-        self.alpha = alpha
-        self.position_weights = position_weights
-        self.n_subsets = n_subsets
-        self.loss = loss
-        self.ties = ties
-        self.missing_grades = missing_grades
-        self.query_weight = query_weight
-        self.scaling = scaling
-        self.scale_features = scale_features
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _problem(self, queries: QuerySet, n_jobs: int) -> HingeProblem:
-        size = check_subset_size(self.subset_size, _SUBSET_SIZES)
-        if size == "all":
-            refuse_option("position_weights", self.position_weights, None, size, "subsets")
-        check_subset_options(self.n_subsets, self.missing_grades, self.ties)
-        check_rank_loss(self.loss)
-        linear = linear_scores(queries, is_scaled=self.scale_features, n_jobs=n_jobs)
-        if size == "all":
-            counts = (count_kinds(queries, queries.grades) > 0).sum(axis=1) > 1
-            weights = weigh_queries(queries, counts, self.query_weight)
-            loss = ListHinge(queries.starts, queries.grades, weights, n_jobs=n_jobs)
-            return HingeProblem(linear, loss, int(counts.sum()))
-        subsets = draw_training_subsets(self, queries, size)
-        loss = SubsetHinge(
-            subsets,
-            queries.grades,
-            self.position_weights,
-            weigh_queries(queries, subsets.counts, self.query_weight),
+    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
+        observed = ranking_margin(
+            data,
+            self.subset_size,
+            position_weights=self.position_weights,
+            n_subsets=self.n_subsets,
             loss=self.loss,
             ties=self.ties,
+            missing_grades=self.missing_grades,
+            query_weight=self.query_weight,
+            random_state=self.random_state,
             n_jobs=n_jobs,
         )
-        return HingeProblem(linear, loss, int(subsets.counts.sum()))
+        is_scaled = self.scale_features
+        return ranking_problem(data, observed, is_scaled=is_scaled, n_jobs=n_jobs)

@@ -19,7 +19,8 @@ import numpy as np
 from permatch._optional import require
 from permatch._version import __version__
 from permatch.errors import InvalidOptionError
-from permatch.estimators.base import check_feature_names
+from permatch.estimators.checks import check_feature_names
+from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.ranker import BaseRanker
 
 #: Format of the operators; every runtime since 2020 reads it.
@@ -158,7 +159,7 @@ def _serving_weights(
     model: BaseRanker, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> dict[str, float]:
     """Return the coefficient of every feature by its name, in the order of columns."""
-    if not isinstance(model, BaseRanker):
+    if not isinstance(model, LinearRanker):
         raise InvalidOptionError(
             "a model to be served must be a ranker of permatch (RankMatch, RankMatchCV, "
             f"DORM); got {type(model).__name__}."

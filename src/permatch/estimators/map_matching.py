@@ -1,29 +1,23 @@
 """Maximum a posteriori estimation: the likelihood, an engine and a quasi-Newton solver."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import numpy as np
 
-from permatch._progress import progress_bar
-from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_jobs, refuse_masked
-from permatch.errors import InvalidOptionError, PrecisionError
-from permatch.estimators.base import (
-    BaseMatcher,
-    check_data_set,
-    check_feature_names,
-    check_number,
-)
-from permatch.estimators.convergence import GradientPercent, warn_unless_converged
+from permatch._types import FloatArray
+from permatch._validation import refuse_masked
+from permatch.errors import InvalidOptionError
+from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.noisy_fit import (
     EstimatedOptimum,
     engine_for_learning,
     minimize_estimated,
     warn_of_doubts,
 )
+from permatch.estimators.problem import LinearProblem
 from permatch.estimators.scaling import scaled_stacks
-from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine, require_marginals
 from permatch.objectives import MatchingLikelihood
 from permatch.optimizers import check_solver
@@ -31,6 +25,7 @@ from permatch.optimizers import check_solver
 _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
 
+@dataclass(eq=False, repr=False)
 class MAPMatching(BaseMatcher):
     """Learn the weights of a matching from labelled matches, by maximum a posteriori.
 
@@ -131,124 +126,77 @@ class MAPMatching(BaseMatcher):
     True
     """
 
-    n_iter_: int
-    is_converged_: bool
-    history_: list[dict[str, float]]
-    gradient_error_: float
-    is_exact_: bool
+    alpha: float = 1e-2
+    _: KW_ONLY
+    engine: str | AbstractEngine = "auto"
+    solver: str = "lbfgs"
+    bounds: Any = None
+    scale_features: bool = True
+    tol: float = 1e-6
+    max_iter: int = 500
+    warm_start: bool = False
+    n_jobs: int | None = None
+    verbose: bool = False
+    gradient_error_: float = field(init=False)
+    is_exact_: bool = field(init=False)
 
-    def __init__(
-        self,
-        alpha: float = 1e-2,
-        *,
-        engine: str | AbstractEngine = "auto",
-        solver: str = "lbfgs",
-        bounds: Any = None,
-        scale_features: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.engine = engine
-        self.solver = solver
-        self.bounds = bounds
-        self.scale_features = scale_features
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def fit(
-        self,
-        graphs: Any,
-        matchings: Any,
-        sample_weight: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-    ) -> Self:
-        """Learn the coefficients.
-
-        Parameters
-        ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
-            Edge features; sizes m may differ between graphs.
-        matchings : sequence of integer arrays of shape (m,)
-            The true matching of every graph.
-        sample_weight : array of shape (n,), optional
-            Weight of every graph; 2 counts like the graph given twice.
-        feature_names : sequence of str, optional
-            A name for every feature, kept with the model.
-
-        Returns
-        -------
-        MAPMatching
-            Itself.
-        """
-        checked, labels, weights = check_data_set(graphs, matchings, sample_weight)
-        names = check_feature_names(feature_names, checked[0].n_features)
-        optimum = self._fit(checked, labels, weights)
-        self.feature_names_ = names
-        warn_unless_converged(optimum, type(self).__name__, self.tol)
-        warn_of_doubts(optimum, find_engine(self.engine))
-        return self
-
-    def _fit(
-        self, graphs: list[BipartiteGraph], labels: list[IntArray], weights: FloatArray
-    ) -> EstimatedOptimum:
-        """Learn from checked data and set the fitted attributes, without a warning."""
-        alpha = check_number(self.alpha, "alpha")
-        tol = check_number(self.tol, "tol", is_zero_allowed=False)
-        max_iter = check_count(self.max_iter, "max_iter", 1)
-        n_jobs = check_jobs(self.n_jobs)
+    def _problem(self, data: DataSet, n_jobs: int) -> LinearProblem:
         engine = engine_for_learning(find_engine(self.engine))
         require_marginals(engine)
         check_solver(self.solver, is_bounded=self.bounds is not None)
-        n_features = graphs[0].n_features
-        bounds = check_bounds(self.bounds, n_features)
-
-        kept = np.nonzero(weights)[0]
-        graphs, labels = [graphs[k] for k in kept], [labels[k] for k in kept]
-        weights = weights[kept]
+        bounds = check_bounds(self.bounds, data[0][0].n_features)
+        graphs, labels, weights = with_weight(data)
         for size in {graph.size for graph in graphs}:
             engine.check_size(size)  # before anything is computed
         stacks, scale = scaled_stacks(graphs, weights, is_scaled=self.scale_features)
-        objective = MatchingLikelihood(stacks, labels, weights, alpha, engine, n_jobs)
-        start = np.zeros(n_features)
-        if self.warm_start and len(getattr(self, "coef_", ())) == n_features:
-            start = self.coef_ * scale
-        with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
-            optimum = minimize_estimated(
-                objective,
-                start,
-                method=self.solver,
-                bounds=None if bounds is None else (bounds[0] * scale, bounds[1] * scale),
-                tol=tol,
-                max_iter=max_iter,
-                on_iteration=None if show is None else GradientPercent(tol, show),
-            )
-        with np.errstate(over="ignore"):  # caught at once
-            coef = optimum.coef / scale
-        if not np.isfinite(coef).all():
-            worst = int(np.argmin(np.isfinite(coef)))
-            raise PrecisionError(
-                f"coefficients must be finite; feature {worst} varies by only "
-                f"{scale[worst]:.2g}, too little for float64. Give it in a smaller unit."
-            )
-        self.coef_ = coef
-        if bounds is not None:  # undoing the scale may round past a bound
-            self.coef_ = np.clip(self.coef_, *bounds)
-        self.scale_ = scale
-        self.n_features_in_ = n_features
-        self.n_iter_ = optimum.n_iter
-        self.is_converged_ = optimum.is_converged
-        self.history_ = optimum.history
+        return LikelihoodProblem(
+            scale=scale,
+            objective=MatchingLikelihood(stacks, labels, weights, 0.0, engine, n_jobs),
+            method=self.solver,
+            bounds=bounds,
+        )
+
+    def _adopt(self, problem: Any, optimum: Any) -> None:
+        super()._adopt(problem, optimum)
         self.gradient_error_ = optimum.gradient_error
         self.is_exact_ = optimum.is_exact
-        return optimum
+
+    def _warn(self, optimum: Any) -> None:
+        super()._warn(optimum)
+        warn_of_doubts(optimum, find_engine(self.engine))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LikelihoodProblem(LinearProblem):
+    """The likelihood of labelled matchings, by exact or by estimated inference."""
+
+    objective: MatchingLikelihood
+    method: str
+    bounds: tuple[FloatArray, FloatArray] | None
+
+    def solve(
+        self, alpha: float, start: FloatArray | None, **options: Any
+    ) -> EstimatedOptimum:
+        """Return the best scaled coefficients at one alpha."""
+        if self.bounds is not None:
+            low, high = self.bounds
+            options["bounds"] = (low * self.scale, high * self.scale)
+        return minimize_estimated(
+            self.objective.with_alpha(alpha),
+            np.zeros(len(self.scale)) if start is None else start,
+            method=self.method,
+            **options,
+        )
+
+    def coef(self, optimum: Any) -> FloatArray:
+        """Return the coefficients in the units of the features, within the bounds."""
+        coef = super().coef(optimum)
+        # Undoing the scale may round past a bound.
+        return coef if self.bounds is None else np.clip(coef, *self.bounds)
+
+    def start_after(self, optimum: Any) -> FloatArray:
+        """Return where to begin at the next alpha: at the model, within the bounds."""
+        return self.coef(optimum) * self.scale
 
 
 def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] | None:

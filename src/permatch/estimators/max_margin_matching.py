@@ -1,25 +1,17 @@
 """Maximum margin estimation: the structured hinge and a bundle solver."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
-import numpy as np
-
-from permatch._progress import progress_bar
-from permatch._validation import check_count, check_jobs
-from permatch.estimators.base import (
-    BaseMatcher,
-    check_data_set,
-    check_feature_names,
-    check_number,
-)
-from permatch.estimators.convergence import GapPercent, warn_unless_converged
+from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.matcher import BaseMatcher
+from permatch.estimators.problem import HingeProblem
 from permatch.estimators.scaling import scaled_stacks
 from permatch.inference import AbstractEngine, find_engine
 from permatch.objectives import MatchingHinge
-from permatch.optimizers import minimize_bundle
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginMatching(BaseMatcher):
     """Learn the weights of a matching so that the labelled ones win by a margin.
 
@@ -110,92 +102,27 @@ class MaxMarginMatching(BaseMatcher):
     True
     """
 
-    gap_: float
-    n_iter_: int
-    is_converged_: bool
-    history_: list[dict[str, float]]
+    alpha: float = 1e-2
+    _: KW_ONLY
+    scale_features: bool = True
+    tol: float = 1e-3
+    max_iter: int = 1000
+    warm_start: bool = False
+    n_jobs: int | None = None
+    engine: str | AbstractEngine = "auto"
+    verbose: bool = False
+    gap_: float = field(init=False)
 
-    def __init__(
-        self,
-        alpha: float = 1e-2,
-        *,
-        scale_features: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        engine: str | AbstractEngine = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.scale_features = scale_features
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    _is_zero_allowed = False
 
-    def fit(
-        self,
-        graphs: Any,
-        matchings: Any,
-        sample_weight: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-    ) -> Self:
-        """Learn the coefficients.
-
-        Parameters
-        ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
-            Edge features; sizes m may differ between graphs.
-        matchings : sequence of integer arrays of shape (m,)
-            The true matching of every graph.
-        sample_weight : array of shape (n,), optional
-            Weight of every graph; 2 counts like the graph given twice.
-        feature_names : sequence of str, optional
-            A name for every feature, kept with the model.
-
-        Returns
-        -------
-        MaxMarginMatching
-            Itself.
-        """
-        alpha = check_number(self.alpha, "alpha", is_zero_allowed=False)
-        tol = check_number(self.tol, "tol", is_zero_allowed=False)
-        max_iter = check_count(self.max_iter, "max_iter", 1)
-        n_jobs = check_jobs(self.n_jobs)
+    def _problem(self, data: DataSet, n_jobs: int) -> HingeProblem:
         find_engine(self.engine)  # a misspelt one is better known before the fit
-        graphs, labels, weights = check_data_set(graphs, matchings, sample_weight)
-        n_features = graphs[0].n_features
-        names = check_feature_names(feature_names, n_features)
-
-        kept = np.nonzero(weights)[0]
-        graphs, labels = [graphs[k] for k in kept], [labels[k] for k in kept]
-        weights = weights[kept]
+        graphs, labels, weights = with_weight(data)
         stacks, scale = scaled_stacks(graphs, weights, is_scaled=self.scale_features)
-        objective = MatchingHinge(stacks, labels, weights, n_jobs=n_jobs)
-        start = None
-        if self.warm_start and len(getattr(self, "coef_", ())) == n_features:
-            start = self.coef_ * scale
-        with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
-            optimum = minimize_bundle(
-                objective.risk_and_subgradient,
-                n_features,
-                alpha=alpha,
-                tol=tol,
-                max_iter=max_iter,
-                start=start,
-                on_iteration=None if show is None else GapPercent(tol, show),
-            )
-        self.coef_ = optimum.coef / scale
-        self.scale_ = scale
-        self.n_features_in_ = n_features
-        self.feature_names_ = names
+        hinge = MatchingHinge(stacks, labels, weights, n_jobs=n_jobs)
+        risk = hinge.risk_and_subgradient
+        return HingeProblem(scale=scale, risk_and_subgradient=risk)
+
+    def _adopt(self, problem: Any, optimum: Any) -> None:
+        super()._adopt(problem, optimum)
         self.gap_ = optimum.gap
-        self.n_iter_ = optimum.n_iter
-        self.is_converged_ = optimum.is_converged
-        self.history_ = optimum.history
-        warn_unless_converged(optimum, type(self).__name__, tol)
-        return self

@@ -22,6 +22,7 @@ import numpy as np
 
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
+from permatch.estimators.convergence import warn_caller
 from permatch.inference import AbstractEngine
 from permatch.inference.bethe import Bethe
 from permatch.inference.effort import draws, with_effort, with_own_seed
@@ -76,10 +77,10 @@ def minimize_estimated(
     start: FloatArray,
     *,
     method: str,
-    bounds: tuple[FloatArray, FloatArray] | None,
+    bounds: tuple[FloatArray, FloatArray] | None = None,
     tol: float,
     max_iter: int,
-    on_iteration: Callable[[dict[str, float]], None] | None,
+    on_iteration: Callable[[dict[str, float]], None] | None = None,
 ) -> EstimatedOptimum:
     """Minimise an objective whose engine may be exact, approximate or drawing.
 
@@ -148,13 +149,12 @@ def warn_of_doubts(optimum: EstimatedOptimum, engine: AbstractEngine) -> None:
     """Warn, on behalf of the caller of `fit`, of answers the engine does not stand by."""
     if optimum.doubtful_sizes:
         sizes = ", ".join(map(str, optimum.doubtful_sizes))
-        warnings.warn(
+        warn_caller(
             f"at the coefficients found {type(engine).__name__} does not stand by its own "
             f"answers for graphs of size {sizes}: they may be further off than its errors "
             "say, and so may the coefficients. Let it draw or iterate more, or take "
             "another engine.",
             RuntimeWarning,
-            stacklevel=3,
         )
 
 

@@ -1,40 +1,22 @@
 """Learning to rank by maximum a posteriori estimation over permutations."""
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, refuse_masked
-from permatch.errors import InvalidOptionError
-from permatch.estimators.rank_problem import (
-    RankingProblem,
-    WholeListProblem,
-    linear_scores,
-    weigh_queries,
-)
-from permatch.estimators.ranker import BaseRanker
-from permatch.objectives.pairs import PairLikelihood
-from permatch.objectives.subset_likelihood import (
-    SubsetLikelihood,
-    Ties,
-    check_position_weights,
-)
-from permatch.objectives.subsets import (
-    MissingGrades,
-    Subsets,
-    check_subset_options,
-    draw_subsets,
-)
-from permatch.objectives.whole_list import WholeListLikelihood
+from permatch.estimators.linear_ranker import LinearRanker
+from permatch.estimators.problem import LinearProblem, ranking_problem
+from permatch.objectives.rank_losses import ranking_likelihood
+from permatch.objectives.subset_likelihood import Ties
+from permatch.objectives.subsets import MissingGrades
 from permatch.queries import QuerySet
 from permatch.ranking_distribution import RankingDistribution
 
-_SUBSET_SIZES = ("all", "grades", "pairs")
-_NAMED_LEVELS = ("grades", "gains")
 
-
-class RankMatch(BaseRanker):
+@dataclass(eq=False, repr=False)
+class RankMatch(LinearRanker):
     """Learn to rank from judged lists, by maximum a posteriori.
 
     Ranking is matching documents with positions: position j has a weight c(j), and a
@@ -150,49 +132,27 @@ class RankMatch(BaseRanker):
     True
     """
 
-    ties: Ties
-    forms_: dict[str, int]
-    level_weights_: FloatArray
-    level_shares_: FloatArray
-
-    def __init__(
-        self,
-        subset_size: int | str = "all",
-        *,
-        alpha: float = 1.0,
-        position_weights: Any = None,
-        n_subsets: float = 0.4,
-        ties: Ties = "average",
-        missing_grades: MissingGrades = "skip",
-        levels: Any = "grades",
-        query_weight: str = "observations",
-        form: str = "auto",
-        scaling: str | None = None,
-        scale_features: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        warm_start: bool = False,
-        random_state: int = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.subset_size = subset_size
-        self.alpha = alpha
-        self.position_weights = position_weights
-        self.n_subsets = n_subsets
-        self.ties = ties
-        self.missing_grades = missing_grades
-        self.levels = levels
-        self.query_weight = query_weight
-        self.form = form
-        self.scaling = scaling
-        self.scale_features = scale_features
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    subset_size: int | str = "all"
+    _: KW_ONLY
+    alpha: float = 1.0
+    position_weights: Any = None
+    n_subsets: float = 0.4
+    ties: Ties = "average"
+    missing_grades: MissingGrades = "skip"
+    levels: Any = "grades"
+    query_weight: str = "observations"
+    form: str = "auto"
+    scaling: str | None = None
+    scale_features: bool = True
+    tol: float = 1e-6
+    max_iter: int = 500
+    warm_start: bool = False
+    random_state: int = 0
+    n_jobs: int | None = None
+    verbose: bool = False
+    forms_: dict[str, int] = field(init=False)
+    level_weights_: FloatArray = field(init=False)
+    level_shares_: FloatArray = field(init=False)
 
     def distribution(
         self, X: Any, position_weights: Any = None, **options: Any
@@ -258,130 +218,22 @@ class RankMatch(BaseRanker):
         """
         return self.distribution(X, position_weights).prob_above(i, j)
 
-    def _problem(self, queries: QuerySet, n_jobs: int) -> RankingProblem:
-        size = check_subset_size(self.subset_size, _SUBSET_SIZES)
-        if size != "all":
-            refuse_option("levels", self.levels, "grades", size, "'all'")
-            refuse_option("form", self.form, "auto", size, "'all'")
-        if size in ("all", "pairs"):
-            weights = self.position_weights
-            refuse_option("position_weights", weights, None, size, "subsets")
-        check_subset_options(self.n_subsets, self.missing_grades, self.ties)
-        linear = linear_scores(queries, is_scaled=self.scale_features, n_jobs=n_jobs)
-        if size == "all":
-            by_grade = check_levels(self.levels, int(queries.grades.max()))
-            # Grades of equal level are one to the model.
-            levels, codes = np.unique(by_grade, return_inverse=True)
-            kinds = codes[queries.grades]
-            counts = (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
-            weights = weigh_queries(queries, counts, self.query_weight)
-            loss = WholeListLikelihood(
-                queries.starts, kinds, levels, weights, form=self.form, n_jobs=n_jobs
-            )
-            forms = {
-                form: int(np.sum(loss.forms == form))
-                for form in ("exact", "profile", "skipped")
-            }
-            shares = np.bincount(kinds, minlength=len(levels)) / queries.n_documents
-            fitted = {
-                "forms_": forms,
-                "level_weights_": levels[::-1],
-                "level_shares_": shares[::-1],
-            }
-            return WholeListProblem(linear, loss, int(counts.sum()), fitted)
-        if size == "pairs":
-            counts = count_pairs(queries)
-            weights = weigh_queries(queries, counts, self.query_weight)
-            loss = PairLikelihood(queries.starts, queries.grades, weights, n_jobs=n_jobs)
-            fitted = _even_levels(np.array([1.0, 0.0]))
-            return RankingProblem(linear, loss, int(counts.sum()), fitted)
-        subsets = draw_training_subsets(self, queries, size)
-        loss = SubsetLikelihood(
-            subsets,
-            queries.grades,
-            self.position_weights,
-            weigh_queries(queries, subsets.counts, self.query_weight),
+    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
+        observed = ranking_likelihood(
+            data,
+            self.subset_size,
+            position_weights=self.position_weights,
+            n_subsets=self.n_subsets,
             ties=self.ties,
+            missing_grades=self.missing_grades,
+            levels=self.levels,
+            query_weight=self.query_weight,
+            form=self.form,
+            random_state=self.random_state,
             n_jobs=n_jobs,
         )
-        n_levels = size if isinstance(size, int) else len(np.unique(queries.grades))
-        fitted = _even_levels(check_position_weights(self.position_weights, n_levels))
-        return RankingProblem(linear, loss, int(subsets.counts.sum()), fitted)
-
-
-def draw_training_subsets(model: Any, queries: QuerySet, size: Any) -> Subsets:
-    """Return the subsets a ranker learns from; equal seeds give equal subsets."""
-    return draw_subsets(
-        queries.starts,
-        queries.grades,
-        size,
-        n_subsets=model.n_subsets,
-        missing_grades=model.missing_grades,
-        random_state=model._check_seed(),
-    )
-
-
-def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
-    """Return a subset size: one of some names, or a whole number of at least 2."""
-    if isinstance(subset_size, str):
-        if subset_size in names:
-            return subset_size
-        raise InvalidOptionError(
-            f"subset_size must be one of {', '.join(map(repr, names))} or a whole number "
-            f"of documents; got {subset_size!r}."
-        )
-    return check_count(subset_size, "subset_size", 2)
-
-
-def refuse_option(name: str, value: Any, default: Any, size: Any, of: str) -> None:
-    """Refuse an option that would have no effect with the subset size chosen."""
-    is_plain = isinstance(value, str | int | float)
-    if value is not default and not (is_plain and value == default):
-        raise InvalidOptionError(
-            f"{name} is an option of {of} and has no effect with subset_size={size!r}; got "
-            f"{name}={value!r}. Leave it out, or choose another subset_size."
-        )
-
-
-def check_levels(levels: Any, largest_grade: int) -> FloatArray:
-    """Return the position weight of every grade, (largest_grade + 1,)."""
-    grades = np.arange(largest_grade + 1.0)
-    if isinstance(levels, str) and levels in _NAMED_LEVELS:
-        return grades if levels == "grades" else 2.0**grades - 1.0
-    required = (
-        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or a number for every "
-        f"grade from 0 to {largest_grade}, never falling and not all the same"
-    )
-    refuse_masked(levels, "levels", InvalidOptionError)
-    try:
-        found = np.array(levels, dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise InvalidOptionError(f"{required}; got {levels!r}.") from err
-    if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    found = found[: len(grades)]
-    if (np.diff(found) < 0).any() or found[0] == found[-1]:
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    return found
-
-
-def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
-    """Return how many documents of every kind every query has, (q, number of kinds)."""
-    n_kinds = int(kinds.max()) + 1
-    cells = queries.owners * n_kinds + kinds
-    counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
-    return counts.reshape(queries.n_queries, n_kinds)
-
-
-def count_pairs(queries: QuerySet) -> IntArray:
-    """Return how many pairs of documents of different grade every query has, (q,)."""
-    same = (count_kinds(queries, queries.grades) ** 2).sum(axis=1)
-    return (queries.lengths**2 - same) // 2
-
-
-def _even_levels(weights: FloatArray) -> dict[str, FloatArray]:
-    shares = np.full(len(weights), 1.0 / len(weights))
-    return {"level_weights_": weights, "level_shares_": shares}
+        is_scaled = self.scale_features
+        return ranking_problem(data, observed, is_scaled=is_scaled, n_jobs=n_jobs)
 
 
 def _shares_of(n: int, shares: FloatArray) -> IntArray:

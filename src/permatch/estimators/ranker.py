@@ -1,30 +1,18 @@
-"""What all rankers share: a coefficient for every feature, learned from judged lists."""
+"""The contract of rankers: learn from judged lists, score documents, be measured, saved."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_jobs
-from permatch.errors import (
-    InvalidOptionError,
-    InvalidQueriesError,
-    NotFittedError,
-    PrecisionError,
-)
-from permatch.estimators.base import check_feature_names, check_number
-from permatch.estimators.convergence import warn_unless_converged
-from permatch.estimators.persistence import save_model
+from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch.estimators.base import BaseModel
+from permatch.estimators.checks import check_feature_names
 from permatch.estimators.query_scaler import METHODS, scale_within_queries
-from permatch.estimators.rank_problem import RankingProblem
 from permatch.metrics import ndcg
-from permatch.objectives.ranking import LinearScores
 from permatch.queries import (
     QueryRows,
     QuerySet,
@@ -36,10 +24,11 @@ from permatch.queries import (
 )
 
 
-class BaseRanker(BaseEstimator):
-    """A linear model of relevance: documents are ranked by ``<coef_, features>``.
+class BaseRanker(BaseModel):
+    """A model of relevance: the documents of a query are ranked by their scores.
 
-    Subclasses have the parameters named below and say in `_problem` what is minimised.
+    Subclasses have the parameter `scaling`, learn from judged lists in `_fit`, which sets
+    ``n_features_in_``, and score documents in `_predict`.
 
     Examples
     --------
@@ -48,24 +37,10 @@ class BaseRanker(BaseEstimator):
     (True, True)
     """
 
-    alpha: float
     scaling: str | None
-    scale_features: bool
-    tol: float
-    max_iter: int
-    warm_start: bool
-    random_state: int
-    n_jobs: int | None
-    verbose: bool
-    coef_: FloatArray
-    scale_: FloatArray
-    n_features_in_: int
-    feature_names_: list[str] | None
     columns_: list[str] | None = None  # of the DataFrame it was fitted on
-    n_iter_: int
-    is_converged_: bool
-    history_: list[dict[str, float]]
-    n_observations_: int
+
+    _fit_call = "fit(X, y, qid=qid)"
 
     # With metadata routing on, ids of queries find their way without being asked for.
     __metadata_request__fit = {"qid": True}
@@ -73,8 +48,15 @@ class BaseRanker(BaseEstimator):
     __metadata_request__score = {"qid": True}
 
     @abstractmethod
-    def _problem(self, queries: QuerySet, n_jobs: int) -> RankingProblem:
-        """Return what is to be minimised over checked, scaled training lists."""
+    def _fit(self, queries: QuerySet) -> Any:
+        """Learn from checked, scaled training lists; return what `_warn` is to judge."""
+
+    @abstractmethod
+    def _predict(self, documents: Any) -> FloatArray:
+        """Return a score (n,) for each of some checked, scaled documents (n, d)."""
+
+    def _warn(self, optimum: Any) -> None:
+        """Warn, on behalf of the caller of `fit`, of what is not to be relied on."""
 
     def fit(
         self,
@@ -86,7 +68,7 @@ class BaseRanker(BaseEstimator):
         sample_weight: Any = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Learn the coefficients.
+        """Learn from judged lists.
 
         Parameters
         ----------
@@ -110,30 +92,12 @@ class BaseRanker(BaseEstimator):
         BaseRanker
             Itself.
         """
-        alpha = check_number(self.alpha, "alpha", is_zero_allowed=self._is_zero_allowed)
-        tol, max_iter, n_jobs = self._check_options()
-        names = name_features(X, feature_names)
         queries = self.scaled(check_queries(X, y, qid, group, sample_weight=sample_weight))
-        names = check_feature_names(names, queries.n_features)
-        problem = self._problem(queries, n_jobs)
-        start = None
-        if self.warm_start and len(getattr(self, "coef_", ())) == queries.n_features:
-            start = self.coef_ * problem.linear.scale
-        with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
-            optimum = problem.solve(
-                alpha,
-                start,
-                tol=tol,
-                max_iter=max_iter,
-                on_iteration=None if show is None else problem.percent(tol, show),
-            )
-        self._adopt(queries, problem, optimum)
+        names = name_features(X, feature_names, queries.n_features)
+        optimum = self._fit(queries)
         self.feature_names_, self.columns_ = names, column_names(X)
-        warn_unless_converged(optimum, type(self).__name__, tol)
+        self._warn(optimum)
         return self
-
-    #: Whether alpha may be 0.
-    _is_zero_allowed = True
 
     def predict(self, X: Any, qid: Any = None, group: Any = None) -> FloatArray:
         """Return a score for every document; within a query, more is better.
@@ -154,7 +118,7 @@ class BaseRanker(BaseEstimator):
         """
         documents = self._check_new(X)
         if self.scaling is None:
-            return LinearScores(documents, np.ones(self.n_features_in_)).scores(self.coef_)
+            return self._predict(documents)
         if qid is None and group is None:
             raise InvalidQueriesError(
                 f"this model scales features within every query (scaling="
@@ -163,8 +127,7 @@ class BaseRanker(BaseEstimator):
             )
         rows = query_rows(qid, group, documents.shape[0])
         scaled = scale_within_queries(rows.gather(documents), rows.starts, self.scaling)
-        scores = LinearScores(scaled, np.ones(self.n_features_in_)).scores(self.coef_)
-        return rows.scatter(scores)
+        return rows.scatter(self._predict(scaled))
 
     def rank(self, X: Any, qid: Any = None, group: Any = None) -> IntArray:
         """Return the rows of every query from the best document to the worst.
@@ -226,17 +189,6 @@ class BaseRanker(BaseEstimator):
         figures = ndcg(grades, scores, qid, 10, group=group, per_query=True)
         return float(np.average(figures, weights=weights))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a JSON file, to be read by `permatch.load`.
-
-        Parameters
-        ----------
-        path : str or path
-            An existing file is replaced, and never left half-written.
-        """
-        self._check_fitted()
-        save_model(self, path)
-
     def scaled(self, queries: QuerySet) -> QuerySet:
         """Return the queries as the model sees them: scaled within every query, if so."""
         if self.scaling is None:
@@ -248,27 +200,6 @@ class BaseRanker(BaseEstimator):
             )
         documents = scale_within_queries(queries.documents, queries.starts, self.scaling)
         return replace(queries, documents=documents)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"this needs a fitted {type(self).__name__}, and this one has not been "
-                "fitted. Call fit(X, y, qid=qid) first, or read a fitted model with "
-                "permatch.load."
-            )
-
-    def _check_options(self) -> tuple[float, int, int]:
-        return (
-            check_number(self.tol, "tol", is_zero_allowed=False),
-            check_count(self.max_iter, "max_iter", 1),
-            check_jobs(self.n_jobs),
-        )
-
-    def _check_seed(self) -> int:
-        return check_count(self.random_state, "random_state", 0)
 
     def _check_new(self, X: Any) -> Any:
         """Return documents with the features of the fitted model, in their order."""
@@ -286,26 +217,6 @@ class BaseRanker(BaseEstimator):
         if qid is None and group is None:
             group = np.diff(rows.starts)
         return self.predict(X, qid, group)
-
-    def _adopt(self, queries: QuerySet, problem: RankingProblem, optimum: Any) -> None:
-        """Set the fitted attributes."""
-        scale = problem.linear.scale
-        with np.errstate(over="ignore"):  # caught at once
-            coef = optimum.coef / scale
-        if not np.isfinite(coef).all():
-            worst = int(np.argmin(np.isfinite(coef)))
-            raise PrecisionError(
-                f"coefficients must be finite; feature {worst} varies by only "
-                f"{scale[worst]:.2g}, too little for float64. Give it in a smaller unit."
-            )
-        self.coef_, self.scale_ = coef, scale
-        self.n_features_in_ = queries.n_features
-        self.n_iter_ = optimum.n_iter
-        self.is_converged_ = optimum.is_converged
-        self.history_ = optimum.history
-        self.n_observations_ = problem.n_observations
-        for name, value in problem.fitted.items():
-            setattr(self, name, value)
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -328,6 +239,6 @@ def check_columns(X: Any, names: list[str] | None) -> None:
             )
 
 
-def name_features(X: Any, names: Sequence[str] | None) -> Sequence[str] | None:
+def name_features(X: Any, names: Sequence[str] | None, n_features: int) -> list[str] | None:
     """Return the names given, or else those of the columns of a DataFrame."""
-    return column_names(X) if names is None else names
+    return check_feature_names(column_names(X) if names is None else names, n_features)

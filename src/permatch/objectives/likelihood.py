@@ -94,6 +94,12 @@ class MatchingLikelihood:
                 edges = stack.features[g, rows, matchings[member]]
                 self._observed += weight[g] * edges.sum(axis=0)
 
+    def with_alpha(self, alpha: float) -> Self:
+        """Return the same objective with another penalty."""
+        other = copy.copy(self)
+        other.alpha = alpha
+        return other
+
     def with_engine(self, engine: AbstractEngine) -> Self:
         """Return the same objective, computed by another engine."""
         other = copy.copy(self)

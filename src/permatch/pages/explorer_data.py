@@ -17,6 +17,8 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.decoding import KBest, bayes_matching
 from permatch.distribution import MatchingDistribution
+from permatch.errors import InvalidOptionError
+from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.query_scaler import scale_within_queries
 from permatch.estimators.ranker import BaseRanker
 from permatch.graphs import BipartiteGraph
@@ -168,7 +170,12 @@ def rank_view(
     grades: IntArray,
     model: BaseRanker,
 ) -> RankView:
-    """Return what a ranker makes of the documents of one query."""
+    """Return what a linear ranker makes of the documents of one query."""
+    if not isinstance(model, LinearRanker):
+        raise InvalidOptionError(
+            "the page shows what every feature adds to a score, so it needs a linear "
+            f"ranker; got a {type(model).__name__}. Fit one with permatch rank fit."
+        )
     ends = np.array([0, len(values)])
     scaled = values
     if model.scaling is not None:

@@ -1,0 +1,268 @@
+"""One search over alpha for all estimators: from strong to weak, on every split at once.
+
+Each fit begins where the one at the last alpha ended.  Of equally good alphas the largest
+is taken.  The model is then fitted at it on all training data, beginning at the mean of the
+coefficients of the splits; with a validation set, which never trains, the model of the path
+is kept.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
+
+from permatch._progress import progress_bar
+from permatch._types import FloatArray
+from permatch._validation import check_count
+from permatch.errors import InvalidOptionError
+from permatch.estimators.base import LinearModel
+from permatch.estimators.checks import check_number
+from permatch.estimators.convergence import warn_caller
+from permatch.estimators.problem import LinearProblem
+from permatch.optimizers import BundleOptimum, Optimum
+
+# Mean scores closer than this are tied; they differ by the order of a sum.
+_TIE = 1e-12
+
+#: From coefficients to a figure on data held out.
+Judge = Callable[[FloatArray], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """One alpha on one split."""
+
+    score: float
+    coef: FloatArray
+    optimum: Optimum | BundleOptimum
+
+
+class Fold:
+    """One split: a problem to solve, a judge of what comes out, and where it has got to."""
+
+    def __init__(
+        self, problem: LinearProblem, judge: Judge, options: dict[str, Any]
+    ) -> None:
+        self.problem = problem
+        self.last: Any = None
+        self._judge = judge
+        self._options = options
+
+    def advance(self, alpha: float) -> Tried:
+        """Fit at the next alpha, beginning where the last fit ended.
+
+        Raises KeyboardInterrupt if the fit was interrupted.
+        """
+        start = None if self.last is None else self.problem.start_after(self.last)
+        optimum = self.problem.solve(alpha, start, **self._options)
+        self.last = optimum
+        if optimum.is_interrupted:
+            raise KeyboardInterrupt
+        coef = self.problem.coef(optimum)
+        score = self._judge(coef)
+        if np.isnan(score):
+            raise InvalidOptionError(
+                f"scoring must give a number for every alpha; got NaN at alpha={alpha:g}."
+            )
+        return Tried(float(score), coef, optimum)
+
+
+@dataclass(frozen=True, eq=False)
+class AlphaPath:
+    """What was tried: a row for every alpha that all splits have seen, from strong on."""
+
+    alphas: list[float]
+    rows: list[list[Tried]]
+    is_interrupted: bool
+
+    @property
+    def n_open(self) -> int:
+        """How many of the fits have not converged."""
+        return sum(not tried.optimum.is_converged for row in self.rows for tried in row)
+
+    def results(self, n_splits: int) -> dict[str, Any]:
+        """Return a table of what was tried, by alpha and split."""
+        shape = (len(self.rows), n_splits)
+        scores = np.array([[tried.score for tried in row] for row in self.rows])
+        scores = scores.reshape(shape)
+        counts = [[tried.optimum.n_evaluations for tried in row] for row in self.rows]
+        return {
+            "alphas": np.array(self.alphas[: len(self.rows)]),
+            "scores": scores,
+            "mean_score": scores.mean(axis=1),
+            "std_score": scores.std(axis=1),
+            "n_evaluations": np.array(counts, dtype=np.intp).reshape(shape),
+        }
+
+
+def walk(
+    folds: Sequence[Fold],
+    alphas: list[float],
+    show: Callable[[int], None] | None = None,
+) -> AlphaPath:
+    """Try one alpha after another on all folds; after Ctrl-C, return what is complete."""
+    rows: list[list[Tried]] = []
+    try:
+        for alpha in alphas:
+            row = []
+            for fold in folds:
+                row.append(fold.advance(alpha))
+                if show is not None:
+                    show(len(rows) * len(folds) + len(row))
+            rows.append(row)
+    except KeyboardInterrupt:
+        if folds[0].last is None:
+            raise  # there is nothing to keep yet
+        return AlphaPath(alphas, rows, is_interrupted=True)
+    return AlphaPath(alphas, rows, is_interrupted=False)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AlphaSearch(LinearModel):
+    """Chooses alpha, then learns at it.
+
+    Subclasses are linear models with these parameters in place of `alpha` and `warm_start`.
+    """
+
+    alpha: float = field(default=np.nan, init=False)
+    warm_start: bool = field(default=False, init=False)
+    alphas: Any = None
+    cv: Any = 5
+    scoring: Any = None
+    random_state: Any = 0
+    verbose: bool = False
+    alpha_: float = field(init=False)
+    best_score_: float = field(init=False)
+    cv_results_: dict[str, Any] = field(init=False)
+    coef_path_: FloatArray = field(init=False)
+
+    def _check_alphas(self) -> list[float]:
+        """Return the alphas to try from strong to weak, each once."""
+        alphas = self._default_alphas() if self.alphas is None else self.alphas
+        if isinstance(alphas, str) or not isinstance(alphas, Iterable):
+            raise InvalidOptionError(
+                f"alphas must be a sequence of numbers; got {alphas!r}."
+            )
+        checked = {check_number(alpha, "every one of alphas") for alpha in alphas}
+        if not checked:
+            raise InvalidOptionError("alphas must hold at least one number; got none.")
+        if 0.0 in checked and not self._is_zero_allowed:
+            raise InvalidOptionError("every one of alphas must be above 0; got 0.")
+        return sorted(checked, reverse=True)
+
+    def _default_alphas(self) -> Any:
+        """Return the alphas tried if none are given."""
+        return None
+
+    def _shuffled_folds(self, n_all: int, things: str, other: str) -> list[Any] | None:
+        """Return pairs of positions if `cv` is a number of folds, else None."""
+        if not isinstance(self.cv, int | np.integer) or isinstance(self.cv, bool):
+            return None
+        n_folds = check_count(self.cv, "cv", 2)
+        if n_folds > n_all:
+            raise InvalidOptionError(
+                f"cv must be at most the number of {things}, {n_all}; got {n_folds}. Give "
+                f"a smaller cv, or validation={other}."
+            )
+        shuffled = KFold(n_folds, shuffle=True, random_state=self.random_state)
+        return list(shuffled.split(range(n_all)))
+
+    def _search(
+        self,
+        data: Any,
+        splits: list[tuple[Any, Any]],
+        judge_on: Callable[[Any], Judge],
+        n_jobs: int,
+        *,
+        fitted: dict[str, Any],
+        is_refitted: bool,
+        is_more_better: bool = True,
+    ) -> Optimum | BundleOptimum | None:
+        """Choose alpha on the splits and learn at it; None if interrupted.
+
+        Parameters
+        ----------
+        data : training data
+            Checked; what `_problem` takes.
+        splits : list of pairs
+            Data to train on and data held out.
+        judge_on : callable
+            From data held out to what judges coefficients on it.
+        n_jobs : int
+            Threads.
+        fitted : dict
+            Attributes for the fitted model to have.
+        is_refitted : bool
+            Whether to learn from all data at the end, or keep the model of the path.
+        is_more_better : bool
+            Whether the judge's figure is a score, not a loss.
+        """
+        alphas, options = self._check_alphas(), self._solver_options()
+        folds = [
+            Fold(self._problem(train, n_jobs), judge_on(held_out), options)
+            for train, held_out in splits
+        ]
+        title = type(self).__name__
+        with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
+            path = walk(folds, alphas, show)
+        best = self._keep(path, folds, is_more_better)
+        vars(self).update(fitted)
+        if path.is_interrupted:
+            self.is_converged_ = False
+            warn_caller(
+                f"the fit of {title} was interrupted after {len(path.rows)} of "
+                f"{len(alphas)} alphas; the best of these is kept, with coefficients "
+                "averaged over the splits. Fit again for the others.",
+                ConvergenceWarning,
+            )
+            return None
+        self._warn_of_path(path, len(folds))
+        if not is_refitted:
+            return path.rows[best][0].optimum
+        problem = self._problem(data, n_jobs)
+        # The mean over the folds is a good place to begin.
+        optimum = problem.solve(self.alpha_, self.coef_ * problem.scale, **options)
+        self._adopt(problem, optimum)
+        return optimum
+
+    def _keep(self, path: AlphaPath, folds: list[Fold], is_more_better: bool) -> int:
+        """Set the fitted attributes, choose alpha, and return its place on the path."""
+        first = folds[0]
+        n_features = len(first.problem.scale)
+        coefs = np.array([[tried.coef for tried in row] for row in path.rows])
+        self.cv_results_ = path.results(len(folds))
+        self.coef_path_ = coefs.reshape(len(path.rows), len(folds), n_features)
+        if not path.rows:  # interrupted within the first alpha
+            self.alpha_, self.best_score_ = path.alphas[0], np.nan
+            self._adopt(first.problem, first.last)
+            return 0
+        means = self.cv_results_["mean_score"]
+        losses = -means if is_more_better else means
+        best = int(np.argmax(losses <= losses.min() + _TIE))
+        self.alpha_, self.best_score_ = path.alphas[best], float(means[best])
+        self._adopt(first.problem, path.rows[best][0].optimum)
+        self.coef_ = self.coef_path_[best].mean(axis=0)
+        self.scale_ = np.mean([fold.problem.scale for fold in folds], axis=0)
+        return best
+
+    def _warn_of_path(self, path: AlphaPath, n_splits: int) -> None:
+        """Warn, on behalf of the caller of `fit`, of a path that is not to be relied on."""
+        if path.n_open:
+            warn_caller(
+                f"{path.n_open} of the {len(path.rows) * n_splits} fits on the path of "
+                f"{type(self).__name__} have not converged; their scores are those of the "
+                "best coefficients seen. Raise max_iter or tol, or drop the smallest "
+                "alphas.",
+                ConvergenceWarning,
+            )
+        largest, smallest = path.alphas[0], path.alphas[-1]
+        if self.alpha_ in (largest, smallest) and largest > smallest:
+            is_largest = self.alpha_ == largest
+            most, more = ("largest", "larger") if is_largest else ("smallest", "smaller")
+            warn_caller(
+                f"the alpha chosen, {self.alpha_:g}, is the {most} one tried; a better one "
+                f"may lie beyond. Add {more} values to alphas."
+            )

@@ -1,0 +1,34 @@
+"""Rankers with a coefficient for every feature."""
+
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch._validation import check_jobs
+from permatch.estimators.base import LinearModel
+from permatch.estimators.ranker import BaseRanker
+from permatch.objectives.ranking import LinearScores
+from permatch.queries import QuerySet
+
+
+class LinearRanker(LinearModel, BaseRanker):
+    """A linear model of relevance: documents are ranked by ``<coef_, features>``.
+
+    Subclasses say in `_problem` what is minimised over judged lists.
+    """
+
+    scale_features: bool
+
+    def _fit(self, queries: QuerySet) -> Any:
+        alpha, options = self._check_alpha(), self._solver_options()
+        problem = self._problem(queries, check_jobs(self.n_jobs))
+        return self._learn(problem, alpha, options)
+
+    def _predict(self, documents: Any) -> FloatArray:
+        return linear_scores(documents, self.coef_)
+
+
+def linear_scores(documents: Any, coef: FloatArray) -> FloatArray:
+    """Return ``<coef, features>`` of every document, (n,)."""
+    return LinearScores(documents, np.ones(len(coef))).scores(coef)

@@ -1,0 +1,183 @@
+"""What a linear model minimises: built once from training data, solved at any alpha.
+
+Coefficients are those of scaled features, ``coef * scale``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.errors import PrecisionError
+from permatch.estimators.convergence import GapPercent, GradientPercent
+from permatch.objectives.rank_losses import ObservedLoss
+from permatch.objectives.ranking import LinearRanking, LinearScores, spread_within_queries
+from permatch.objectives.whole_list import WholeListLikelihood
+from permatch.optimizers import (
+    BundleOptimum,
+    Optimum,
+    minimize,
+    minimize_bundle,
+    minimize_newton,
+)
+from permatch.queries import QuerySet
+
+# More features make the second derivatives dearer than the steps they save.
+_MOST_FEATURES_FOR_NEWTON = 1000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearProblem:
+    """An objective of scaled coefficients.
+
+    Attributes
+    ----------
+    scale : ndarray of shape (d,)
+        What every feature is divided by.
+    fitted : dict
+        Attributes for the fitted model to have.
+    """
+
+    scale: FloatArray
+    fitted: dict[str, Any] = field(default_factory=dict)
+
+    #: Shows how far a solution has come.
+    percent: ClassVar[Any] = GradientPercent
+
+    def solve(
+        self, alpha: float, start: FloatArray | None, **options: Any
+    ) -> Optimum | BundleOptimum:
+        """Return the best scaled coefficients at one alpha.
+
+        Parameters
+        ----------
+        alpha : float
+            Strength of the penalty.
+        start : ndarray of shape (d,), optional
+            Where to begin.
+        **options
+            `tol`, `max_iter` and perhaps `on_iteration` of the optimizer.
+        """
+        raise NotImplementedError
+
+    def coef(self, optimum: Optimum | BundleOptimum) -> FloatArray:
+        """Return the coefficients in the units of the features."""
+        with np.errstate(over="ignore"):  # caught at once
+            coef = optimum.coef / self.scale
+        if not np.isfinite(coef).all():
+            worst = int(np.argmin(np.isfinite(coef)))
+            raise PrecisionError(
+                f"coefficients must be finite; feature {worst} varies by only "
+                f"{self.scale[worst]:.2g}, too little for float64. Give it in a smaller "
+                "unit."
+            )
+        return coef
+
+    def start_after(self, optimum: Optimum | BundleOptimum) -> FloatArray:
+        """Return where to begin at the next alpha."""
+        return optimum.coef
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HingeProblem(LinearProblem):
+    """A risk with kinks, minimised by cutting planes to a certified gap."""
+
+    risk_and_subgradient: Callable[[FloatArray], tuple[float, FloatArray]]
+
+    percent = GapPercent
+
+    def solve(
+        self, alpha: float, start: FloatArray | None, **options: Any
+    ) -> BundleOptimum:
+        """Return the best scaled coefficients at one alpha, with a certified gap."""
+        n_features = len(self.scale)
+        return minimize_bundle(
+            self.risk_and_subgradient, n_features, alpha=alpha, start=start, **options
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RankingProblem(LinearProblem):
+    """A smooth loss over judged lists, minimised by quasi-Newton steps."""
+
+    linear: LinearScores
+    loss: Any
+
+    def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
+        """Return the best scaled coefficients at one alpha."""
+        objective = LinearRanking(self.linear, self.loss, alpha)
+        begin = np.zeros(len(self.scale)) if start is None else start
+        return minimize(objective.value_and_grad, begin, **options)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WholeListProblem(RankingProblem):
+    """The likelihood of whole lists, minimised by Newton's method.
+
+    The profile form comes first.  It costs little, its optimum lies close to that of the
+    exact form, and its second derivatives serve the exact form too, so that a few of the
+    dear evaluations are enough.
+    """
+
+    def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
+        """Return the best scaled coefficients at one alpha."""
+        loss: WholeListLikelihood = self.loss
+        begin = np.zeros(len(self.scale)) if start is None else start
+        first = self._minimize(loss.in_form("profile"), alpha, begin, options)
+        if not (loss.forms == "exact").any() or first.is_interrupted:
+            return first
+        last = self._minimize(loss, alpha, first.coef, options)
+        if not last.n_evaluations:  # interrupted at once
+            return replace(
+                first, is_converged=False, is_interrupted=True, message=last.message
+            )
+        later = [_after(row, first.history[-1]) for row in last.history]
+        return replace(
+            last,
+            n_iter=first.n_iter + last.n_iter,
+            n_evaluations=first.n_evaluations + last.n_evaluations,
+            history=first.history + later,
+        )
+
+    def _minimize(
+        self,
+        loss: WholeListLikelihood,
+        alpha: float,
+        start: FloatArray,
+        options: dict[str, Any],
+    ) -> Optimum:
+        objective = LinearRanking(self.linear, loss, alpha)
+        if len(self.scale) > _MOST_FEATURES_FOR_NEWTON:
+            return minimize(objective.value_and_grad, start, **options)
+        documents, scale = self.linear.documents, self.scale
+
+        def hessian(coef: FloatArray) -> FloatArray:
+            curved = loss.hessian(self.linear.scores(coef), documents)
+            return curved / np.outer(scale, scale) + alpha * np.eye(len(scale))
+
+        return minimize_newton(objective.value_and_grad, hessian, start, **options)
+
+
+def ranking_problem(
+    queries: QuerySet, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
+) -> LinearProblem:
+    """Return the problem of linear scores with a loss over judged lists."""
+    scale = np.ones(queries.n_features)
+    if is_scaled:
+        scale = spread_within_queries(queries.documents, queries.starts, n_jobs)
+    linear = LinearScores(queries.documents, scale, n_jobs)
+    fitted = {"n_observations_": observed.n_observations} | observed.fitted
+    if observed.has_kinks:
+        risk = LinearRanking(linear, observed.loss, 0.0).risk_and_subgradient
+        return HingeProblem(scale=scale, fitted=fitted, risk_and_subgradient=risk)
+    is_list = isinstance(observed.loss, WholeListLikelihood)
+    kind = WholeListProblem if is_list else RankingProblem
+    return kind(scale=scale, fitted=fitted, linear=linear, loss=observed.loss)
+
+
+def _after(row: dict[str, float], last: dict[str, float]) -> dict[str, float]:
+    """Return a row of a history whose counts go on where another history ended."""
+    counted = ("iteration", "evaluations", "seconds")
+    return {name: row[name] + (last[name] if name in counted else 0.0) for name in row}
