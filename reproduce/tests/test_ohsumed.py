@@ -73,17 +73,17 @@ def test_rows_are_complete(finished, tiny):
 
 
 def test_both_learn_from_the_same_subsets(tiny, monkeypatch):
-    from permatch.estimators import rank_match
+    from permatch.objectives import rank_losses
 
     drawn = []
-    draw = rank_match.draw_subsets
+    draw = rank_losses.draw_subsets
 
     def note(starts, grades, size, **options):
         subsets = draw(starts, grades, size, **options)
         drawn.append((options["random_state"], subsets.groups[0].rows.tobytes()))
         return subsets
 
-    monkeypatch.setattr(rank_match, "draw_subsets", note)
+    monkeypatch.setattr(rank_losses, "draw_subsets", note)
     list(run(replace(tiny, n_repeats=2)))
     assert len(drawn) == 20
     assert drawn[0::2] == drawn[1::2]  # RankMatch and DORM

@@ -45,10 +45,10 @@ def test_rows_are_complete_and_kept(finished, tiny, monkeypatch):
 
 
 def test_both_learn_from_the_same_subsets_and_more_include_fewer(tiny, monkeypatch):
-    from permatch.estimators import rank_match
+    from permatch.objectives import rank_losses
 
     drawn = []
-    draw = rank_match.draw_subsets
+    draw = rank_losses.draw_subsets
 
     def note(starts, grades, size, **options):
         subsets = draw(starts, grades, size, **options)
@@ -56,7 +56,7 @@ def test_both_learn_from_the_same_subsets_and_more_include_fewer(tiny, monkeypat
         drawn.append(group.rows[group.owners == 2])
         return subsets
 
-    monkeypatch.setattr(rank_match, "draw_subsets", note)
+    monkeypatch.setattr(rank_losses, "draw_subsets", note)
     list(run(replace(tiny, n_repeats=1)))
     for model, margin in zip(drawn[0::2], drawn[1::2], strict=True):
         np.testing.assert_array_equal(model, margin)

@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
 from permatch.estimators.dorm import DORM
+from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.matcher import BaseMatcher
@@ -17,6 +18,7 @@ __all__ = [
     "DORMCV",
     "BaseMatcher",
     "BaseRanker",
+    "LinearRanker",
     "MAPMatching",
     "MAPMatchingCV",
     "MaxMarginMatching",
