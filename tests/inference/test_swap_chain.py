@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
 from permatch.inference.base import Job
 from permatch.inference.chains.draws import draw_chain
@@ -190,6 +191,69 @@ def test_warns_when_chains_have_not_mixed():
     assert math.isnan(told.log_partition_error)
     with pytest.warns(RuntimeWarning, match=r"graph 1 of size 10 \(like 1 others\)"):
         engine.infer([np.zeros((2, 2)), scores, scores])
+
+
+# Graphs on which chains without rungs agree, and are wrong by the error given.
+STUCK = [(10.0, 41, 0.16), (20.0, 38, 0.14), (40.0, 22, 0.07)]
+
+
+@pytest.mark.parametrize(("spread", "seed", "error"), STUCK)
+def test_chains_that_missed_likely_matchings_know_it(spread, seed, error):
+    scores = spread * np.random.default_rng(seed).normal(size=(14, 14))
+    exact = pm.infer(scores).marginals
+    engine = SwapChain(tempering=False, random_state=seed)
+    report = engine.report(scores)
+    assert report.r_hat < 1.05
+    assert report.effective_samples > 100
+    assert np.abs(report.marginals - exact).max() > error
+    with pytest.warns(RuntimeWarning, match="it has missed matchings that are likely"):
+        told = engine.infer(scores).diagnostics
+    assert told.certificate == "heuristic"
+    assert not told.is_converged
+
+
+@pytest.mark.parametrize(("spread", "seed"), [case[:2] for case in STUCK])
+def test_tempering_finds_what_chains_without_it_miss(spread, seed):
+    scores = spread * np.random.default_rng(seed).normal(size=(14, 14))
+    result = SwapChain(random_state=seed).infer(scores)
+    assert result.diagnostics.certificate == "asymptotic"
+    errors = np.abs(result.marginals - pm.infer(scores).marginals)
+    assert (errors < 5 * result.marginal_errors).all()
+
+
+def test_a_single_chain_that_lost_the_best_matching_knows_it():
+    scores = 40.0 * np.random.default_rng(53).normal(size=(14, 14))
+    engine = SwapChain(tempering=False, n_chains=1, random_state=53)
+    with pytest.warns(RuntimeWarning, match="it has missed matchings that are likely"):
+        result = engine.infer(scores)
+    # It never came back to the best matching, and nothing else shows that.
+    assert np.abs(result.marginals - pm.infer(scores).marginals).max() > 0.9
+    assert result.diagnostics.r_hat < 1.05
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+def test_chains_that_get_around_have_missed_nothing(spread, rng):
+    for _ in range(5):
+        scores = spread * rng.normal(size=(8, 8))
+        assert SwapChain(tempering=False).report(scores).shortfall < 2.5
+
+
+# Of sixty graphs each, those on which chains without rungs agree and are wrong.
+AGREED = [
+    (10.0, [3, 7, 25, 41, 42, 44, 51]),
+    (20.0, [21, 31, 38, 54]),
+    (40.0, [1, 12, 22, 50, 58]),
+]
+
+
+@pytest.mark.parametrize(("spread", "seeds"), AGREED)
+def test_chains_without_tempering_are_right_or_say_so(spread, seeds):
+    for seed in seeds:
+        scores = spread * np.random.default_rng(seed).normal(size=(14, 14))
+        report = SwapChain(tempering=False, random_state=seed).report(scores)
+        errors = np.abs(report.marginals - pm.infer(scores).marginals)
+        is_right = (errors < 5 * report.marginal_errors + 1e-3).all()
+        assert is_right or not report.is_mixed
 
 
 def test_diagnostics_tell_the_story():

@@ -68,8 +68,9 @@ class SwapChain(AbstractEngine):
         Independent chains, from starts far apart: the mode, the mode without its best
         edge, random matchings.
     tempering : bool or int
-        True for as many rungs as make neighbours exchange about half the time, False for
-        none (then the log-partition is NaN), or the number of rungs.
+        True for as many rungs as make neighbours exchange about half the time, or the
+        number of rungs.  False for none: quicker, but fit for scores without barriers only,
+        and the log-partition is NaN.
     block_size : int
         Rows that blocks and sequential choices move together.
     proposals : str
@@ -95,8 +96,10 @@ class SwapChain(AbstractEngine):
     Marginals average the probability of each edge given the rest of the matching
     (Rao-Blackwell).  Standard errors come from batch means, scaled up where chains differ
     by more than batches; to each, one effective sample is added in quadrature for what was
-    never seen.  A `RuntimeWarning` tells when chains have not mixed: R-hat above 1.05
-    or fewer than 100 effective samples.
+    never seen.  A `RuntimeWarning` tells when chains have not mixed: R-hat above 1.05,
+    fewer than 100 effective samples, or an edge seen so rarely that the best matching with
+    it must have been missed, as happens to chains without rungs that all stay around the
+    best matching.
 
     Examples
     --------

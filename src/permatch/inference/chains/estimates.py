@@ -10,6 +10,8 @@ from permatch._types import FloatArray
 from permatch.inference.chains.diagnostics import effective_samples, split_r_hat
 from permatch.inference.chains.ladder import Ladder
 from permatch.inference.chains.report import ChainReport
+from permatch.kernels.scaling import reduce_and_match
+from permatch.kernels.sparsified import fill_regrets
 
 _MOST_MONITORED = 256
 # Of a few chains, the ratio of variances between and within them is noise up to this.
@@ -45,6 +47,7 @@ def sum_up(
     n_seen = min(n_effective, len(outputs) * n_sweeps / 4)
     is_allowed = ladder.cold > -np.inf
     errors = np.where(is_allowed, np.hypot(errors, 1.0 / n_seen), 0.0)
+    shortfall = _shortfall(outputs, ladder.cold, marginals, errors, n_seen)
     return ChainReport(
         log_partition=offset + log_partition,
         log_partition_error=log_error,
@@ -53,6 +56,7 @@ def sum_up(
         effective_samples=n_effective,
         r_hat=float(r_hats.max()),
         energy_r_hat=float(r_hats[0]),
+        shortfall=shortfall,
         betas=ladder.betas,
         exchange_rates=np.mean([output.exchanges for output in outputs], axis=0),
         move_rate=float(np.mean([output.move_rate for output in outputs])),
@@ -111,6 +115,41 @@ def _log_partition(
         if between > _LARGE_RATIO * within > 0.0:
             inflation = max(inflation, between / within)
     return value, math.sqrt(float(influence.var(ddof=1)) / n * inflation)
+
+
+def _shortfall(
+    outputs: list[ChainOutput],
+    cold: FloatArray,
+    marginals: FloatArray,
+    errors: FloatArray,
+    n_seen: float,
+) -> float:
+    """Return how far a marginal falls short of what the matching seen most demands of it.
+
+    An edge is at least as likely as the best matching that contains it, and how much
+    likelier that one is than the matching seen most, the scores tell.  Chains that all stay
+    around one matching, and never see others as good, break this law.  In standard errors
+    of both sides; 0 if no edge falls short.
+    """
+    trace = np.concatenate([output.trace for output in outputs])
+    energies = np.concatenate([output.energies for output in outputs])
+    _, firsts, counts = np.unique(energies, return_index=True, return_counts=True)
+    most = int(firsts[counts.argmax()])
+    share = float((trace == trace[most]).all(axis=1).mean())
+    reduced = np.empty_like(cold)
+    best = np.empty(len(cold), dtype=np.int64)
+    reduce_and_match(cold, reduced, best)
+    regrets = np.empty_like(cold)
+    fill_regrets(-reduced[:, best], regrets)
+    # What the matching seen most loses itself; rounding may make that negative.
+    loss = max(float(cold[np.arange(len(best)), best].sum() - energies[most]), 0.0)
+    odds = np.empty_like(cold)
+    # No odds demand more than certainty.
+    odds[:, best] = np.exp(np.minimum(loss - regrets, -math.log(share)))
+    own = odds * math.sqrt(share * (1.0 - share) / n_seen)
+    gaps = odds * share - marginals
+    is_short = gaps > 0.0
+    return float((gaps[is_short] / np.hypot(errors, own)[is_short]).max(initial=0.0))
 
 
 def _monitored(outputs: list[ChainOutput], marginals: FloatArray) -> FloatArray:

@@ -8,9 +8,11 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 
-#: Chains are taken as mixed up to this R-hat and from so many effective samples.
+#: Chains are taken as mixed up to this R-hat and from so many effective samples, ...
 LARGEST_R_HAT = 1.05
 FEWEST_SAMPLES = 100
+#: ... if no marginal lacks more standard errors than this of what it must be at least.
+LARGEST_SHORTFALL = 3.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,9 @@ class ChainReport:
         Largest disagreement between chains over the same quantities.
     energy_r_hat : float
         Disagreement about the score of the matching alone.
+    shortfall : float
+        By how many standard errors a marginal, at most, is below the probability that the
+        best matching with its edge must have, given how often the best one was seen.
     betas : ndarray of shape (R,)
         Inverse temperatures of the rungs.
     exchange_rates : ndarray of shape (R - 1,)
@@ -48,6 +53,7 @@ class ChainReport:
     effective_samples: float
     r_hat: float
     energy_r_hat: float
+    shortfall: float
     betas: FloatArray
     exchange_rates: FloatArray
     move_rate: float
@@ -60,6 +66,7 @@ class ChainReport:
         return (
             self.r_hat <= LARGEST_R_HAT
             and self.effective_samples >= FEWEST_SAMPLES
+            and self.shortfall <= LARGEST_SHORTFALL
             and self.log_partition_error != math.inf
         )
 
@@ -74,6 +81,7 @@ class ChainReport:
             float(FEWEST_SAMPLES),
             1.0,
             1.0,
+            0.0,
             np.ones(1),
             np.zeros(0),
             1.0,
@@ -101,17 +109,20 @@ def warn_if_unmixed(reports: list[ChainReport], members: IntArray) -> None:
     lost = [g for g, report in enumerate(reports) if not report.is_mixed]
     if not lost:
         return
-    worst = max(lost, key=lambda g: reports[g].r_hat)
+    worst = max(lost, key=lambda g: (reports[g].r_hat, reports[g].shortfall))
     report = reports[worst]
     others = f" (like {len(lost) - 1} others)" if len(lost) > 1 else ""
     advice = f"Raise n_sweeps (now {report.n_sweeps})"
     if len(report.betas) == 1:
         advice += ", or set tempering=True"
+    missed = ""
+    if report.shortfall > LARGEST_SHORTFALL:
+        missed = "; and it has missed matchings that are likely"
     warnings.warn(
         f"SwapChain has not mixed: graph {members[worst]} of size {len(report.marginals)}"
         f"{others} should have R-hat at most {LARGEST_R_HAT} and at least {FEWEST_SAMPLES} "
-        f"effective samples, got {report.r_hat:.3f} and {report.effective_samples:.0f}. "
-        "Its marginals and their errors are not to be trusted. "
+        f"effective samples, got {report.r_hat:.3f} and {report.effective_samples:.0f}"
+        f"{missed}. Its marginals and their errors are not to be trusted. "
         f"{advice}, or use another engine.",
         RuntimeWarning,
         stacklevel=5,

@@ -216,8 +216,11 @@ def walk(task: Task) -> tuple[PartAnswer | None, str]:
     answer = task.ask(engine)
     if answer.is_trusted:
         return answer, ""
-    r_hat = answer.diagnostics.r_hat or math.nan
-    return answer, f"chains have not mixed: R-hat {r_hat:.3g}"
+    told = answer.diagnostics
+    return answer, (
+        f"chains have not mixed: R-hat {told.r_hat or math.nan:.3g}, "
+        f"{told.effective_samples or math.nan:.0f} effective samples"
+    )
 
 
 def factor_for_all(size: int, delta: float) -> float:
