@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reproduce.commands.house import house_part
 from reproduce.commands.ranking_parts import (
+    RankingSummary,
+    Rows,
     ohsumed_part,
     runtime_part,
     sample_size_part,
@@ -16,8 +19,6 @@ from reproduce.commands.steps import Part
 
 if TYPE_CHECKING:
     from reproduce.experiments.claims import Effect
-
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -50,71 +51,99 @@ def _missing_letor(name: str) -> str:
 
 def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Step]:
     """Return every experiment, in the order of the page."""
-    from reproduce.experiments import cmu_house, evidence, house_frames, letor_folds
-    from reproduce.experiments import ohsumed as ndcg
-    from reproduce.experiments import ohsumed_sample_size as sizes
-    from reproduce.experiments import rank_runtime as times
-    from reproduce.experiments import silhouette_sample_size as silhouettes
+    steps = _Steps(folder, None if data is None else str(data), is_quick, jobs)
+    return [
+        steps.letor("OHSUMED", "figure-2-ohsumed", 1.0),
+        steps.silhouettes("figure-3-left", 13.0),
+        steps.sample_size("figure-3-right", 3.0),
+        steps.runtime("table-1", 1.0),
+        steps.house("house", 12.0),
+        # Last, because few have these.
+        steps.letor("TD2004", "figure-2-td2004", 6.0),
+        steps.letor("TD2003", "figure-2-td2003", 4.0),
+    ]
 
-    where = None if data is None else str(data)
 
-    def configure(module: Any, **options: Any) -> Any:
-        config = module.Config.quick() if is_quick else module.Config()
+@dataclass(frozen=True)
+class _Steps:
+    """Makes the steps, with what all of them depend on."""
+
+    folder: Path
+    data: str | None
+    is_quick: bool
+    jobs: int
+
+    def _configure(self, module: Any, **options: Any) -> Any:
+        config = module.Config.quick() if self.is_quick else module.Config()
         return replace(config, **options)
 
-    def letor(name: str, claim: str, minutes: float) -> Step:
-        return Step(
-            claim,
-            minutes,
-            lambda: letor_folds.find_folder(name, where),
-            lambda: ohsumed_part(
-                configure(ndcg, dataset=name, data=where), folder, is_quick, jobs
-            ),
-            lambda rows, summary: (
-                evidence.weak_start_effects(rows)
-                if name == "TD2003"
-                else evidence.ranking_effects(rows, summary.tests)
-            ),
-            _missing_letor(name),
-        )
+    def letor(self, name: str, claim: str, minutes: float) -> Step:
+        from reproduce.experiments import evidence, ohsumed
+        from reproduce.experiments.letor_folds import find_folder
 
-    def find_ohsumed() -> Path:
-        return letor_folds.find_folder("OHSUMED", where)
+        def make() -> Part:
+            config = self._configure(ohsumed, dataset=name, data=self.data)
+            return ohsumed_part(config, self.folder, self.is_quick, self.jobs)
 
-    return [
-        letor("OHSUMED", "figure-2-ohsumed", 1.0),
-        Step(
-            "figure-3-left",
-            13.0,
-            lambda: None,
-            lambda: silhouettes_part(configure(silhouettes), folder, is_quick, jobs),
-            lambda rows, summary: evidence.silhouette_effects(rows),
-        ),
-        Step(
-            "figure-3-right",
-            3.0,
-            find_ohsumed,
-            lambda: sample_size_part(configure(sizes, data=where), folder, is_quick, jobs),
-            lambda rows, summary: evidence.sample_size_effects(rows),
-            _missing_letor("OHSUMED"),
-        ),
-        Step(
-            "table-1",
-            1.0,
-            find_ohsumed,
-            lambda: runtime_part(configure(times, data=where), folder, is_quick),
-            lambda rows, summary: evidence.runtime_effects(rows),
-            _missing_letor("OHSUMED"),
-        ),
-        Step(
-            "house",
-            12.0,
-            lambda: house_frames.find_folder(where),
-            lambda: house_part(configure(cmu_house, data=where), folder, is_quick, jobs),
-            lambda rows, summary: evidence.house_effects(rows),
-            _missing("CMU House", "cmu_house", "its shape_contexts.npy and points.npy"),
-        ),
-        # Last, because few have these.
-        letor("TD2004", "figure-2-td2004", 6.0),
-        letor("TD2003", "figure-2-td2003", 4.0),
-    ]
+        def judge(rows: Rows, summary: RankingSummary) -> "list[Effect]":
+            if name == "TD2003":
+                return evidence.weak_start_effects(rows)
+            return evidence.ranking_effects(rows, summary.tests)
+
+        find = partial(find_folder, name, self.data)
+        return Step(claim, minutes, find, make, judge, _missing_letor(name))
+
+    def silhouettes(self, claim: str, minutes: float) -> Step:
+        from reproduce.experiments import evidence, silhouette_sample_size
+
+        def make() -> Part:
+            config = self._configure(silhouette_sample_size)
+            return silhouettes_part(config, self.folder, self.is_quick, self.jobs)
+
+        def judge(rows: Rows, summary: Rows) -> "list[Effect]":
+            return evidence.silhouette_effects(rows)
+
+        return Step(claim, minutes, lambda: None, make, judge)
+
+    def sample_size(self, claim: str, minutes: float) -> Step:
+        from reproduce.experiments import evidence, ohsumed_sample_size
+        from reproduce.experiments.letor_folds import find_folder
+
+        def make() -> Part:
+            config = self._configure(ohsumed_sample_size, data=self.data)
+            return sample_size_part(config, self.folder, self.is_quick, self.jobs)
+
+        def judge(rows: Rows, summary: Rows) -> "list[Effect]":
+            return evidence.sample_size_effects(rows)
+
+        find = partial(find_folder, "OHSUMED", self.data)
+        return Step(claim, minutes, find, make, judge, _missing_letor("OHSUMED"))
+
+    def runtime(self, claim: str, minutes: float) -> Step:
+        from reproduce.experiments import evidence, rank_runtime
+        from reproduce.experiments.letor_folds import find_folder
+
+        def make() -> Part:
+            config = self._configure(rank_runtime, data=self.data)
+            return runtime_part(config, self.folder, self.is_quick)
+
+        def judge(rows: Rows, summary: Rows) -> "list[Effect]":
+            return evidence.runtime_effects(rows)
+
+        find = partial(find_folder, "OHSUMED", self.data)
+        return Step(claim, minutes, find, make, judge, _missing_letor("OHSUMED"))
+
+    def house(self, claim: str, minutes: float) -> Step:
+        from reproduce.experiments import cmu_house, evidence, house_frames
+
+        def make() -> Part:
+            config = self._configure(cmu_house, data=self.data)
+            return house_part(config, self.folder, self.is_quick, self.jobs)
+
+        def judge(rows: Rows, summary: Rows) -> "list[Effect]":
+            return evidence.house_effects(rows)
+
+        find = partial(house_frames.find_folder, self.data)
+        content = "its shape_contexts.npy and points.npy"
+        missing = _missing("CMU House", "cmu_house", content)
+        return Step(claim, minutes, find, make, judge, missing)

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 
-from permatch.pages.html import Markup, Page, markup, measured, table
+from permatch.pages.html import Markup, Page, markup, table
 from reproduce.experiments.claims import RULE, Verdict
 from reproduce.experiments.outcomes import Claim, Outcome
 from reproduce.pages.paper_matching import add_house, add_silhouettes
@@ -28,6 +29,16 @@ _SECTIONS: dict[str, Callable[[Page, Outcome], None]] = {
 }
 
 
+class PaperPage(Page):
+    """A page with claims and verdicts on it."""
+
+    def render(self) -> str:
+        """Return the whole page."""
+        head, end_of_style, rest = super().render().partition("</style>")
+        style = Path(__file__).with_name("paper.css").read_text(encoding="utf-8")
+        return "".join([head, style, end_of_style, rest])
+
+
 def paper_page(outcomes: Sequence[Outcome], *, is_quick: bool) -> Page:
     """Return the page.
 
@@ -44,7 +55,7 @@ def paper_page(outcomes: Sequence[Outcome], *, is_quick: bool) -> Page:
         Ready to be written.  But for what is in ``time`` elements or marked with
         ``data-measured`` it depends on the rows alone.
     """
-    page = Page(
+    page = PaperPage(
         "The paper on one page",
         "What Exponential Family Graph Matching and Ranking (Petterson, Caetano, McAuley "
         "and Yu, 2009) says, and what came out here.",
@@ -127,6 +138,11 @@ def _where_to_get(claim: Claim) -> str:
         "permatch: get it from Microsoft Research and keep its folders as they are. The "
         "other sections do not need it."
     )
+
+
+def measured(text: str) -> Markup:
+    """Return a time or a date, marked as what two runs will not share."""
+    return Markup(f'<time class="measured">{escape(text)}</time>')
 
 
 def _badge(outcome: Outcome, name: str = "") -> Markup:

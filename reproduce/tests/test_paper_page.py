@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 pytest.importorskip("skimage", reason="the horse comes with scikit-image")
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 
-from permatch.pages.html import Markup, markup, measured, table
+from permatch.pages.html import Markup, markup, table
 from reproduce.app import app
 from reproduce.experiments.outcomes import CLAIMS
+from reproduce.pages.paper import measured
 from reproduce.pages.paper_ranking import show_time
 from reproduce.tests.paper_run import make_tiny, write_data
 from tests.pages.accessibility import check_by_hand, sticks_out, violations

@@ -55,54 +55,9 @@ def demo_page(demo: Demo) -> Page:
         )
     )
     _add_example(page, demo.example, n)
-    page.add_heading("More labels, fewer errors")
-    with drawing(7.0, 3.8) as (figure, axes):
-        learning_curve(demo.rows, axes)
-        page.add_figure(
-            figure_svg(figure),
-            "Wrong points on the test pairs against the number of labelled training pairs. "
-            "One draw of points and pairs.",
-            "Learning curve: " + "; ".join(_curve_in_words(demo.rows)) + ".",
-        )
-    page.add_html(
-        table(
-            ["training pairs", *_LABELS],
-            [[k, *cells] for k, *cells in _curve_cells(demo.rows)],
-            "The same in numbers.",
-            ids=True,
-        )
-    )
-    page.add_heading("Probabilities that mean something")
-    page.add_text(
-        "Every edge of every test pair got a probability. Of the edges that were said to "
-        "be right with probability p, about that share should be right."
-    )
-    with drawing(4.6, 4.6) as (figure, axes):
-        reliability(demo.reliability, axes)
-        page.add_figure(
-            figure_svg(figure),
-            "Reliability of all edge probabilities on the test pairs. Expected calibration "
-            f"error: {n['calibration_error']:.4f}.",
-            "Reliability curve with an expected calibration error of "
-            f"{n['calibration_error']:.4f}.",
-            is_narrow=True,
-        )
-    page.add_heading("Do it yourself")
-    n_train = n["n_train"]
-    lines = [
-        "import permatch as pm",
-        "data = pm.datasets.silhouettes()",
-        f"graphs, matchings, _ = data.pairs({n_train + n['n_test']}, rng=0)",
-        f"model = pm.MAPMatching(alpha={n['alpha']:g}, n_jobs=2)",
-        f"model.fit(graphs[:{n_train}], matchings[:{n_train}])",
-        f"print(1 - model.score(graphs[{n_train}:], matchings[{n_train}:]))",
-    ]
-    page.add_code("\n".join(lines))
-    page.add_text(
-        f"alpha = {n['alpha']:g} was chosen on {n['n_train']} validation pairs. The last "
-        f"fit took {n['evaluations']} evaluations of the likelihood, everything together "
-        f"{n['seconds']:.0f} seconds."
-    )
+    _add_curve(page, demo.rows)
+    _add_reliability(page, demo)
+    _add_commands(page, n)
     return page
 
 
@@ -144,6 +99,63 @@ def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
                 f"Two silhouettes with lines between matched points, {name.lower()} "
                 f"features, {right} of {size} right.",
             )
+
+
+def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
+    page.add_heading("More labels, fewer errors")
+    with drawing(7.0, 3.8) as (figure, axes):
+        learning_curve(rows, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Wrong points on the test pairs against the number of labelled training pairs. "
+            "One draw of points and pairs.",
+            "Learning curve: " + "; ".join(_curve_in_words(rows)) + ".",
+        )
+    page.add_html(
+        table(
+            ["training pairs", *_LABELS],
+            [[k, *cells] for k, *cells in _curve_cells(rows)],
+            "The same in numbers.",
+            ids=True,
+        )
+    )
+
+
+def _add_reliability(page: Page, demo: Demo) -> None:
+    error = demo.numbers["calibration_error"]
+    page.add_heading("Probabilities that mean something")
+    page.add_text(
+        "Every edge of every test pair got a probability. Of the edges that were said to "
+        "be right with probability p, about that share should be right."
+    )
+    with drawing(4.6, 4.6) as (figure, axes):
+        reliability(demo.reliability, axes)
+        page.add_figure(
+            figure_svg(figure),
+            "Reliability of all edge probabilities on the test pairs. Expected calibration "
+            f"error: {error:.4f}.",
+            f"Reliability curve with an expected calibration error of {error:.4f}.",
+            is_narrow=True,
+        )
+
+
+def _add_commands(page: Page, n: dict[str, Any]) -> None:
+    page.add_heading("Do it yourself")
+    n_train = n["n_train"]
+    lines = [
+        "import permatch as pm",
+        "data = pm.datasets.silhouettes()",
+        f"graphs, matchings, _ = data.pairs({n_train + n['n_test']}, rng=0)",
+        f"model = pm.MAPMatching(alpha={n['alpha']:g}, n_jobs=2)",
+        f"model.fit(graphs[:{n_train}], matchings[:{n_train}])",
+        f"print(1 - model.score(graphs[{n_train}:], matchings[{n_train}:]))",
+    ]
+    page.add_code("\n".join(lines))
+    page.add_text(
+        f"alpha = {n['alpha']:g} was chosen on {n['n_train']} validation pairs. The last "
+        f"fit took {n['evaluations']} evaluations of the likelihood, everything together "
+        f"{n['seconds']:.0f} seconds."
+    )
 
 
 def _loss(share: float) -> str:

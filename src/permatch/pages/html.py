@@ -90,11 +90,6 @@ def markup(content: Any) -> Markup:
     return content if isinstance(content, Markup) else Markup(escape(str(content)))
 
 
-def measured(text: str) -> Markup:
-    """Return a time or a date, marked as what two runs will not share."""
-    return Markup(f'<time class="measured">{escape(text)}</time>')
-
-
 def table(
     header: Sequence[str],
     rows: Sequence[Sequence[Any]],
