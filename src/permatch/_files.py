@@ -1,11 +1,41 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and reading that knows when to stop.
 
+A small file can be the seed of a large one: gzip packs two gigabytes of newlines into two
+megabytes.  What is read is counted, and refused beyond these limits, all of which a
+`max_bytes` given by the user takes the place of:
+
+    MAX_FILE      of a file read piece by piece, unpacked
+    MAX_WHOLE     of a file that is held as a whole
+    MAX_LINE      of a line, blank lines before it included
+    MAX_ARRAYS    of the arrays made of it, or `GROWTH` times its numbers if that is more
+"""
+
+import io
+import operator
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NoReturn, TextIO
+
+from permatch.errors import InvalidOptionError, PermatchError
+
+MAX_FILE = 1 << 34
+MAX_WHOLE = 1 << 30
+MAX_LINE = 1 << 24
+MAX_ARRAYS = 1 << 30
+GROWTH = 256
+
+#: Bytes of text looked at together.
+PIECE = 1 << 22
+_BUFFER = 1 << 18
+
+_HOW_TO_RAISE = "raise the limit with max_bytes (on the command line --max-bytes)"
+
+# What commands read, unless a call says otherwise.
+_max_bytes: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 
 @contextmanager
@@ -28,3 +58,174 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise OSError(err.errno, err.strerror, str(path)) from err  # not the draft's name
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading_at_most(max_bytes: int | None) -> Iterator[None]:
+    """Let `max_bytes` be the limit of all reading within, unless a call has its own."""
+    token = _max_bytes.set(max_bytes)
+    try:
+        yield
+    finally:
+        _max_bytes.reset(token)
+
+
+class Gauge:
+    """Counts what is read of one file and refuses what is beyond its limits.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the file.
+    error : type
+        What is raised.
+    max_bytes : int or None
+        Takes the place of all limits.
+    """
+
+    def __init__(
+        self, name: str, error: type[PermatchError], max_bytes: int | None = None
+    ) -> None:
+        self.name = name
+        self.n_bytes = self.n_lines = 0
+        self._error = error
+        self._given = _check(_max_bytes.get() if max_bytes is None else max_bytes)
+        self._file = self._given or MAX_FILE
+        self._line = self._given or MAX_LINE
+        self._open = 0  # bytes since the last line that is not blank
+
+    def take(self, piece: bytes) -> bytes:
+        """Count a piece of text, and return it."""
+        self.n_bytes += len(piece)
+        end = b"\n" if b"\n" in piece else b"\r"
+        first = -1 if piece.isspace() else piece.find(end)
+        self._open += len(piece) if first < 0 else first
+        self._check()
+        if first >= 0:
+            self._open = len(piece) - 1 - piece.rfind(end)
+        self.n_lines += piece.count(end)
+        return piece
+
+    def text(self, file: Any) -> TextIO:
+        """Return a binary file as UTF-8 text whose lines end as they end."""
+        counted = io.BufferedReader(_Counted(file, self), _BUFFER)
+        return io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
+
+    def lines(self, file: Any) -> Iterator[str]:
+        """Yield the lines of an open text file; a character counts as a byte."""
+        longest = self._line
+        readline = file.readline
+        while line := readline(longest + 1):
+            size = len(line)
+            self.n_bytes += size
+            self._open += size
+            if self._open > longest or self.n_bytes > self._file:
+                self._check()
+            if not line.isspace():
+                self._open = 0
+            self.n_lines += 1
+            yield line
+
+    def pieces(self, file: Any) -> Iterator[bytes]:
+        """Yield the text of a binary file in pieces that end with a line.
+
+        A carriage return without a newline ends a line, too, and becomes one.
+        """
+        parts: list[bytes] = []
+        while piece := file.read(PIECE):
+            if piece.endswith(b"\r"):  # perhaps half of a line's end
+                piece += file.read(1)
+            if b"\r" in piece and piece.count(b"\r") > piece.count(b"\r\n"):
+                piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            end = self.take(piece).rfind(b"\n") + 1
+            if end:
+                yield b"".join([*parts, piece[:end]])
+                parts = []
+            parts.append(piece[end:])
+        yield b"".join(parts)
+
+    def whole(self, file: Any) -> bytes:
+        """Return all that a binary file holds, which need not be text."""
+        self._file = self._given or MAX_WHOLE
+        return b"".join(self.unread(file))
+
+    def unread(self, file: Any) -> Iterator[bytes]:
+        """Yield all that a binary file holds, whatever it is, in pieces."""
+        while piece := file.read(PIECE):
+            self.n_bytes += len(piece)
+            self._check()
+            yield piece
+
+    def check_lines(self, data: bytes) -> None:
+        """Refuse text, read as a whole, for a line that is too long."""
+        self.n_bytes = 0
+        for _ in self.pieces(io.BytesIO(data)):
+            pass
+
+    def check_arrays(self, n_bytes: int, n_read: int, what: str) -> None:
+        """Refuse arrays of `n_bytes` made of `n_read` bytes of numbers."""
+        limit = self._given or max(MAX_ARRAYS, GROWTH * n_read)
+        if n_bytes > limit:
+            raise self._error(
+                f"{self.name}: what is read may take at most {_size(limit)} of memory; "
+                f"{what} take {_size(n_bytes)}. Give less at a time, or {_HOW_TO_RAISE}."
+            )
+
+    def _check(self) -> None:
+        if self._open > self._line:
+            self._refuse(
+                f", line {self.n_lines + 1}: a line, blank ones before it included, may "
+                f"have at most {_size(self._line)}"
+            )
+        if self.n_bytes > self._file:
+            self._refuse(
+                f", line {self.n_lines + 1}: a file may hold at most {_size(self._file)}, "
+                "unpacked"
+            )
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise self._error(
+            f"{self.name}{what}; this one has more. Check that it is the right file, or "
+            f"{_HOW_TO_RAISE}."
+        )
+
+
+class _Counted(io.RawIOBase):
+    """A binary file all of whose bytes pass a gauge."""
+
+    def __init__(self, file: Any, gauge: Gauge) -> None:
+        self._file = file
+        self._gauge = gauge
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as the file goes."""
+        piece = self._gauge.take(self._file.read(len(buffer)))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _check(max_bytes: Any) -> int | None:
+    if max_bytes is None:
+        return None
+    try:
+        limit = 0 if isinstance(max_bytes, bool) else operator.index(max_bytes)
+    except TypeError:
+        limit = 0
+    if limit < 1:
+        raise InvalidOptionError(
+            f"max_bytes must be a whole number of at least 1, or None; got {max_bytes!r}."
+        )
+    return limit
+
+
+def _size(n_bytes: float) -> str:
+    """Write a number of bytes in the largest unit that leaves it at least 1."""
+    units = ["TiB", "GiB", "MiB", "KiB", "bytes"]
+    while n_bytes >= 1024 and len(units) > 1:
+        n_bytes /= 1024
+        units.pop()
+    return f"{n_bytes:.4g} {units[-1]}"

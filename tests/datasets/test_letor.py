@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from permatch import _files
 from permatch.datasets import (
     iterate_letor,
-    letor_rows,
     load_letor,
     read_letor,
     read_scores,
@@ -273,7 +273,7 @@ def made(rng, n_queries, n_features=4, longest=9):
 def test_blocks_of_whole_queries(tmp_path, rng, monkeypatch, piece, n_documents):
     path = write(tmp_path, made(rng, 30))
     whole = read_letor(path)
-    monkeypatch.setattr(letor_rows, "PIECE", piece)
+    monkeypatch.setattr(_files, "PIECE", piece)
     again = read_letor(path)
     blocks = list(iterate_letor(path, n_documents))
     for name in ("X", "y", "qid", "doc_ids"):
@@ -294,7 +294,7 @@ def test_blocks_of_whole_queries(tmp_path, rng, monkeypatch, piece, n_documents)
 def test_errors_in_later_pieces_have_the_right_line(tmp_path, rng, monkeypatch):
     text = made(rng, 30)
     n_lines = text.count("\n")
-    monkeypatch.setattr(letor_rows, "PIECE", 200)
+    monkeypatch.setattr(_files, "PIECE", 200)
     for line in ("1 qid:new 1:x", "1 qid:q0 1:1", "1 qid:new 9:1"):
         path = write(tmp_path, text + line + "\n")
         with pytest.raises(LetorFileError, match=rf"line {n_lines + 1}: "):
@@ -312,7 +312,7 @@ def test_blocks_have_the_features_of_the_model(tmp_path):
 
 
 def test_blocks_take_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor_rows, "PIECE", 1 << 16)
+    monkeypatch.setattr(_files, "PIECE", 1 << 16)
     line = " ".join(f"{k}:0.{k}" for k in range(1, 51))
     text = "".join(f"0 qid:{n // 10} {line}\n" for n in range(20_000))
     path = write(tmp_path, text)

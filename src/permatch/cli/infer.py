@@ -20,7 +20,7 @@ from permatch.cli.accuracy import (
     log_partition_text,
     steps_table,
 )
-from permatch.cli.options import Debug, check_engine, check_jobs
+from permatch.cli.options import Debug, MaxBytes, check_engine, check_jobs
 from permatch.cli.score_file import ScoreFile, read_scores
 from permatch.cli.terminal import (
     join_edges,
@@ -141,6 +141,7 @@ def infer(
         bool,
         typer.Option("--json", metavar="", help="Print one JSON object and nothing else."),
     ] = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     r"""Print the distribution over the perfect matchings of one graph.

@@ -50,7 +50,7 @@ from permatch.cli.match_steps import (
     nothing_written_if_interrupted,
     read_table,
 )
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 from permatch.cli.terminal import Command, Group, printing, standard_output
 
 match = typer.Typer(
@@ -169,6 +169,7 @@ def fit(
     features: Features = None,
     missing: MissingEdges = Missing.ERROR,
     as_json: AsJson = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Learn a weight for every feature and write the model.
@@ -266,6 +267,7 @@ def predict(
     label_column: LabelColumn = "label",
     features: Features = None,
     missing: MissingEdges = Missing.ERROR,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Match the nodes of new graphs, and say how probable each match is.
@@ -315,6 +317,7 @@ def evaluate(
     features: Features = None,
     missing: MissingEdges = Missing.ERROR,
     as_json: AsJson = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Measure a model on a labelled table it was not fitted on.

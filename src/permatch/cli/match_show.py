@@ -26,7 +26,7 @@ from permatch.cli.match_steps import (
     load_for,
     nothing_written_if_interrupted,
 )
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 
 _FEW = 5
 
@@ -59,6 +59,7 @@ def show(
     label_column: LabelColumn = "label",
     features: Features = None,
     missing: MissingEdges = Missing.ERROR,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Write a page that shows all about the matchings of one graph.

@@ -13,6 +13,18 @@ Debug = Annotated[
     bool, typer.Option("--debug", metavar="", help="Show the traceback of a failure.")
 ]
 
+#: Of every command that reads files; read by the class of all commands, too.
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        min=1,
+        metavar="N",
+        help="Most bytes of a file, unpacked; raises the limits on lines and memory too.",
+        show_default=False,
+    ),
+]
+
 
 def check_engine(name: str) -> str:
     """Refuse unknown engines as wrong usage, listing the known ones."""

@@ -14,7 +14,7 @@ from permatch.cli.match_steps import (
     leave_early,
     nothing_written_if_interrupted,
 )
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 from permatch.cli.rank_evaluation import cross_validation, evaluate
 from permatch.cli.rank_export import export
 from permatch.cli.rank_options import (
@@ -156,6 +156,7 @@ def fit(
     discount: DiscountOption = Discount.PAPER,
     cutoffs: Cutoffs = "1,3,5,10",
     as_json: AsJson = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Learn a weight for every feature and write the model.
@@ -247,6 +248,7 @@ def predict(
     run_name: Annotated[
         str, typer.Option("--run-name", metavar="NAME", help="Last column of a TREC run.")
     ] = "permatch",
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Score the documents of a file; within a query, more is better.

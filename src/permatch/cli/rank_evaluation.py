@@ -9,7 +9,7 @@ import typer
 
 from permatch.cli.match_options import parse_alphas
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 from permatch.cli.rank_options import (
     MAX_RESAMPLES,
     Alpha,
@@ -109,6 +109,7 @@ def evaluate(
         ),
     ] = None,
     as_json: AsJson = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Measure rankings on judged files the model was not fitted on.
@@ -211,6 +212,7 @@ def cross_validation(
         ),
     ] = None,
     as_json: AsJson = False,
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Tell how well a method ranks queries it has not seen, by cross-validation.

@@ -8,7 +8,7 @@ import typer
 
 from permatch._files import whole_file
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 from permatch.cli.rank_options import FeatureNames, Model, Target
 from permatch.cli.rank_steps import load_ranker, read_feature_names
 from permatch.cli.terminal import standard_output
@@ -41,6 +41,7 @@ def export(
             help="Features without names are called this and a number, from 1.",
         ),
     ] = "f",
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     r"""Write a model in the format of a system that serves it.

@@ -9,7 +9,7 @@ import typer
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match_show import refuse_id
 from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug
+from permatch.cli.options import Debug, MaxBytes
 from permatch.cli.rank_options import Judged, Model
 from permatch.cli.rank_steps import load_ranker, stream_scores
 
@@ -33,6 +33,7 @@ def show(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
     ] = Path("rank.html"),
+    max_bytes: MaxBytes = None,
     debug: Debug = False,
 ) -> None:
     """Write a page that shows how one query's documents are ranked, and why.

@@ -1,6 +1,5 @@
 """What the commands of ``permatch rank`` do: read, fit until done or stopped, score."""
 
-import shutil
 import sys
 import tempfile
 import warnings
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from permatch._files import Gauge
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match_steps import load_kind, noticing_ctrl_c
 from permatch.errors import (
@@ -53,16 +53,16 @@ def local_file(name: str) -> Iterator[Path]:
         )
     with tempfile.TemporaryDirectory(prefix="permatch-") as folder:
         path = Path(folder, "input")
-        with path.open("wb") as copy:
-            if name == "-":
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-            else:
-                with given.open("rb") as pipe:
-                    shutil.copyfileobj(pipe, copy)
+        source = _STANDARD_INPUT if name == "-" else name
+        with ExitStack() as stack:
+            copy = stack.enter_context(path.open("wb"))
+            pipe = (
+                sys.stdin.buffer if name == "-" else stack.enter_context(given.open("rb"))
+            )
+            copy.writelines(Gauge(source, LetorFileError).unread(pipe))
         try:
             yield path
         except LetorFileError as err:
-            source = _STANDARD_INPUT if name == "-" else name
             raise LetorFileError(str(err).replace(str(path), source)) from err
 
 
@@ -95,7 +95,9 @@ def read_feature_names(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        return path.read_text(encoding="utf-8-sig").rstrip().splitlines()
+        with path.open("rb") as file:
+            data = Gauge(str(path), InvalidOptionError).whole(file)
+        return data.decode("utf-8-sig").rstrip().splitlines()
     except UnicodeDecodeError as err:
         raise InvalidOptionError(
             f"{path} must hold the names of the features, one per line, as UTF-8 text; "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from permatch._files import Gauge
 from permatch._types import FloatArray
 from permatch.cli.terminal import plural
 from permatch.errors import (
@@ -86,10 +87,13 @@ def read_scores(source: str) -> ScoreFile:
     InvalidGraphError
         If it does not hold one square matrix of numbers.
     """
+    name = "standard input" if source == "-" else source
+    gauge = Gauge(name, InvalidGraphError)
     if source == "-":
-        name, data = "standard input", _read_standard_input()
+        data = _read_standard_input(gauge)
     else:
-        name, data = source, Path(source).read_bytes()
+        with Path(source).open("rb") as file:
+            data = gauge.whole(file)
     if data.startswith(_NPY_MAGIC):
         return ScoreFile(name, _check_square(_load_npy(data, name), name))
     if Path(source).suffix == ".npy":
@@ -97,6 +101,7 @@ def read_scores(source: str) -> ScoreFile:
             f"{name} must hold a NumPy array, since it ends in .npy, and does not. "
             "Write it with np.save, or rename it if it is text."
         )
+    gauge.check_lines(data)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -111,11 +116,11 @@ def read_scores(source: str) -> ScoreFile:
     return _parse_table(_cut_cells(lines, delimiter, name), name)
 
 
-def _read_standard_input() -> bytes:
+def _read_standard_input(gauge: Gauge) -> bytes:
     try:
         if sys.stdin is None:
             raise OSError(0, "it is closed")
-        return sys.stdin.buffer.read()
+        return gauge.whole(sys.stdin.buffer)
     except OSError as err:
         raise InvalidGraphError(
             f"standard input must hold a square matrix of scores and cannot be read: "

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
+from permatch._files import reading_at_most
 from permatch.errors import PermatchError
 
 #: Exit statuses besides 0, all is well, and 1, failure.
@@ -128,14 +129,18 @@ def _explain_usage(err: Any) -> str:
 class Command(TyperCommand):
     """A command that fails in one line, and whose help calls a flag a flag.
 
-    Every command has the option ``--debug``, which is read here and nowhere else.
+    Every command has the option ``--debug``, and those that read files ``--max-bytes``,
+    which are read here and nowhere else.
     """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         debug = ctx.params.get("debug") or ctx.find_root().params.get("debug")
         try:
-            with one_line_errors(bool(debug)):
+            with (
+                one_line_errors(bool(debug)),
+                reading_at_most(ctx.params.get("max_bytes")),
+            ):
                 answer = super().invoke(ctx)
                 if sys.stdout is not None:
                     sys.stdout.flush()  # now, while a full disk can still be told

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from permatch._files import Gauge
 from permatch._types import BoolArray, IntArray
 from permatch.datasets.columns import Columns, quoted
 from permatch.errors import InfeasibleGraphError, NaNFeatureError, TableError
@@ -117,13 +118,18 @@ def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
             f"{columns.at(second)}, its first is at {columns.at(first)}. Drop one of them."
         )
     n_wanted = edges.n_left * edges.n_right
-    n_missing = n_wanted - np.bincount(edges.graph, minlength=len(edges.sizes))
+    n_listed = np.bincount(edges.graph, minlength=len(edges.sizes))
+    n_missing = n_wanted - n_listed
     if missing == "error" and n_missing.any():
         g = int(np.argmax(n_missing > 0))
-        size = int(edges.sizes[g])
-        rows, cols = np.ogrid[: edges.n_left[g], : edges.n_right[g]]
-        lacking = np.setdiff1d(edges.starts[g] + rows * size + cols, slots)
-        row, col = divmod(int(lacking[0] - edges.starts[g]), size)
+        first = int(n_listed[:g].sum())
+        rows, cols = np.divmod(
+            slots[first : first + n_listed[g]] - edges.starts[g], edges.sizes[g]
+        )
+        # Edges are in order, so the first one out of place tells which is lacking.
+        places = np.append(rows * edges.n_right[g] + cols, n_wanted[g])
+        lacking = int(np.argmax(places != np.arange(len(places))))
+        row, col = divmod(lacking, int(edges.n_right[g]))
         left, right = (
             columns.ids[k + 1][1][side.codes[side.starts[g] + position]]
             for k, (side, position) in enumerate(((edges.left, row), (edges.right, col)))
@@ -194,6 +200,19 @@ def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[In
         is_open = matchings[g] < 0
         matchings[g][is_open] = np.setdiff1d(np.arange(edges.sizes[g]), matchings[g])
     return matchings
+
+
+def check_memory(columns: Columns, edges: Edges, max_bytes: int | None) -> None:
+    """Refuse a table whose graphs would take far more memory than its own numbers do."""
+    n_features = len(columns.feature_names)
+    g = int(np.argmax(edges.sizes))
+    Gauge(columns.name, TableError, max_bytes).check_arrays(
+        int(edges.starts[-1]) * (8 * n_features + 1),
+        columns.features.nbytes,
+        f"graphs of {edges.starts[-1]} edges in all (graph {columns.ids[0][1][g]!r} has "
+        f"{edges.n_left[g]} left and {edges.n_right[g]} right nodes, so {edges.sizes[g]} x "
+        f"{edges.sizes[g]} edges)",
+    )
 
 
 def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:

@@ -25,6 +25,7 @@ from permatch.datasets.edge_rows import (
     check_columns,
     check_edges,
     check_feasible,
+    check_memory,
     labelled_edges,
     number_edges,
     read_matchings,
@@ -164,6 +165,7 @@ def read_edge_table(
     features: Sequence[str] | None = None,
     missing: Literal["error", "forbid"] = "error",
     labels: Literal["optional", "required", "ignored"] = "optional",
+    max_bytes: int | None = None,
 ) -> EdgeTable:
     """Read graphs from a table with one row per edge.
 
@@ -185,6 +187,10 @@ def read_edge_table(
         What an edge without a row means: a mistake, or an edge that must not be used.
     labels : {"optional", "required", "ignored"}
         Whether labels must be there, and whether they are read at all.
+    max_bytes : int, optional
+        Most bytes of text, unpacked, and of memory for the graphs.  By default 16 GiB of
+        text, 16 MiB in one line, and 1 GiB for the graphs, or 256 times what the numbers
+        of the table take.
 
     Returns
     -------
@@ -194,8 +200,8 @@ def read_edge_table(
     Raises
     ------
     TableError
-        If columns, edges or labels are missing, repeated or contradictory, or the file is
-        no table; the message names the line.
+        If columns, edges or labels are missing, repeated or contradictory, the file is
+        no table, or there is too much of it; the message names the line.
     NaNFeatureError
         If a feature is empty or infinite.
     InfeasibleGraphError
@@ -232,7 +238,7 @@ def read_edge_table(
     if features is not None:
         features = (features,) if isinstance(features, str) else tuple(features)
     roles = Roles(graph, left, right, label, features, labels != "ignored")
-    columns = read_columns(source, roles)
+    columns = read_columns(source, roles, max_bytes)
     check_columns(columns)
     edges = number_edges(columns)
     check_edges(columns, edges, missing)
@@ -243,6 +249,7 @@ def read_edge_table(
             f"{label!r}; there is none. Add it, or say which column to use (label=, on the "
             "command line --label-column)."
         )
+    check_memory(columns, edges, max_bytes)
     matchings = None if truths is None else read_matchings(columns, edges, truths)
     graphs = build_graphs(columns, edges)
     if matchings is None:

@@ -7,13 +7,14 @@ together.  SVMrank's and XGBoost's files with ``qid`` are of this format too.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from permatch._files import Gauge
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.datasets.letor_blocks import (
@@ -92,7 +93,11 @@ class RankingData:
 
 
 def read_letor(
-    path: str | os.PathLike[str], *, n_features: int | None = None, dtype: Any = np.float64
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+    max_bytes: int | None = None,
 ) -> RankingData:
     r"""Read a file of judged lists in LETOR's format.
 
@@ -105,6 +110,10 @@ def read_letor(
         one is refused; features it does not mention are 0.
     dtype : {float64, float32}
         The type of the features.
+    max_bytes : int, optional
+        Most bytes of text, unpacked, and of memory for the features.  By default 16 GiB of
+        text, 16 MiB in one line, and 1 GiB for the features, or 256 times what those in
+        the file take.
 
     Returns
     -------
@@ -137,8 +146,9 @@ def read_letor(
     """
     kind = _check_dtype(dtype)
     n_features = _check_width(n_features)
-    blocks = list(read_blocks(path, n_features, float(np.finfo(kind).max)))
-    return _gather(blocks, n_features, kind, Path(path))
+    largest = float(np.finfo(kind).max)
+    blocks = list(read_blocks(path, n_features, largest, max_bytes=max_bytes))
+    return _gather(blocks, n_features, kind, Path(path), max_bytes)
 
 
 def iterate_letor(
@@ -147,6 +157,7 @@ def iterate_letor(
     *,
     n_features: int | None = None,
     dtype: Any = np.float64,
+    max_bytes: int | None = None,
 ) -> Iterator[RankingData]:
     r"""Read a file of judged lists in blocks of whole queries, in bounded memory.
 
@@ -161,6 +172,9 @@ def iterate_letor(
         a file whose later lines have more is refused.
     dtype : {float64, float32}
         The type of the features.
+    max_bytes : int, optional
+        Most bytes of text, unpacked, and of memory for the features of a block; by default
+        as for `read_letor`.
 
     Yields
     ------
@@ -185,7 +199,9 @@ def iterate_letor(
     path = Path(path)
     largest = float(np.finfo(kind).max)
     held: list[Block] = []
-    for block in read_blocks(path, n_features, largest, first_decides=True):
+    for block in read_blocks(
+        path, n_features, largest, first_decides=True, max_bytes=max_bytes
+    ):
         held.append(block)
         n_features = block.width if n_features is None else n_features
         if sum(part.n_rows for part in held) <= n_documents:
@@ -193,19 +209,23 @@ def iterate_letor(
         whole = join_blocks(held)
         first = 0
         while end := _block_end(whole.starts, first, whole.n_rows, n_documents):
-            yield _gather([whole.rows(first, end)], n_features, kind, path)
+            yield _gather([whole.rows(first, end)], n_features, kind, path, max_bytes)
             first = end
         held = [whole.rows(first, whole.n_rows)]
-    yield _gather(held, n_features, kind, path)
+    yield _gather(held, n_features, kind, path, max_bytes)
 
 
-def read_scores(path: str | os.PathLike[str]) -> FloatArray:
+def read_scores(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
+) -> FloatArray:
     r"""Read the scores of documents, one number per line.
 
     Parameters
     ----------
     path : path
         The file, plain or gzip, with one line per document of the file that was scored.
+    max_bytes : int, optional
+        Most bytes of text, unpacked; by default 16 GiB, and 16 MiB in one line.
 
     Returns
     -------
@@ -227,9 +247,35 @@ def read_scores(path: str | os.PathLike[str]) -> FloatArray:
     ...     read_scores(path)
     array([ 0.5 , -1.25])
     """
+    gauge = Gauge(str(path), LetorFileError, max_bytes)
+    found: list[FloatArray] = []
+    n_lines = 0
     with open_bytes(path) as (file, _), damage_reported(str(path)):
-        text = file.read()
-    lines = text.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
+        for text in _trimmed(gauge.pieces(file)):
+            scores = _parse_scores(text, n_lines, str(path))
+            n_lines += len(scores)
+            found.append(scores)
+    return np.concatenate(found)
+
+
+def _trimmed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces of whole lines without a byte order mark and blank lines at the end."""
+    blanks = b""
+    is_first = True
+    for piece in pieces:
+        text = blanks + (piece.removeprefix(BYTE_ORDER_MARK) if is_first else piece)
+        kept = text.rstrip()
+        if kept:
+            # Pieces are parted at the end of a line, which is left out.
+            yield kept if is_first else kept.partition(b"\n")[2]
+            is_first = False
+        blanks = text[len(kept) :]
+    if is_first:
+        yield b""
+
+
+def _parse_scores(text: bytes, n_before: int, name: str) -> FloatArray:
+    lines = text.split(b"\n")
     try:
         scores = np.array([float(line) for line in lines])
     except ValueError:
@@ -239,8 +285,8 @@ def read_scores(path: str | os.PathLike[str]) -> FloatArray:
         first = int(np.argmax(is_wrong))
         got = lines[first].strip().decode("utf-8", "replace")[:40]
         raise LetorFileError(
-            f"{path}, line {first + 1}: a file of scores must hold one finite number per "
-            f"line; got {got!r}. Write one line per document, in their order."
+            f"{name}, line {n_before + first + 1}: a file of scores must hold one finite "
+            f"number per line; got {got!r}. Write one line per document, in their order."
         )
     return scores
 
@@ -261,8 +307,23 @@ def _block_end(starts: IntArray, first: int, n_rows: int, n_documents: int) -> i
     return int(later[max(n_fitting - 1, 0)])
 
 
+def check_memory(
+    shape: tuple[int, int], kind: Any, n_entries: int, path: Path, max_bytes: int | None
+) -> None:
+    """Refuse features that would take far more memory than those in the file do."""
+    Gauge(str(path), LetorFileError, max_bytes).check_arrays(
+        shape[0] * shape[1] * np.dtype(kind).itemsize,
+        8 * n_entries,
+        f"{shape[0]} documents of {shape[1]} features, {n_entries} of them in the file,",
+    )
+
+
 def _gather(
-    blocks: list[Block], n_features: int | None, kind: Any, path: Path
+    blocks: list[Block],
+    n_features: int | None,
+    kind: Any,
+    path: Path,
+    max_bytes: int | None,
 ) -> RankingData:
     """Return the rows of consecutive blocks; the list is emptied to save memory."""
     if n_features is None:
@@ -275,7 +336,9 @@ def _gather(
     queries, starts = join_queries(blocks)
     documents = join_documents(blocks)
     grades = np.concatenate([block.grades for block in blocks])
-    features = np.zeros((len(grades), n_features), dtype=kind)
+    shape, n_entries = (len(grades), n_features), sum(len(b.values) for b in blocks)
+    check_memory(shape, kind, n_entries, path, max_bytes)
+    features = np.zeros(shape, dtype=kind)
     first = 0
     while blocks:
         block = blocks.pop(0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from permatch._validation import check_count
-from permatch.datasets.letor import RankingData, read_letor
+from permatch.datasets.letor import RankingData, check_memory, read_letor
 from permatch.errors import InvalidOptionError, LetorFileError
 
 #: The parts of a fold, and what their files are called, without ending and in lower case.
@@ -118,6 +118,7 @@ def load_letor(
     *,
     folds: Iterable[int] | None = None,
     dtype: Any = np.float64,
+    max_bytes: int | None = None,
 ) -> LetorData:
     r"""Read a data set of LETOR 2.0, 3.0 or 4.0, or of MSLR-WEB, with its folds.
 
@@ -130,6 +131,9 @@ def load_letor(
         The numbers of the folds to read; by default all.
     dtype : {float64, float32}
         The type of the features.
+    max_bytes : int, optional
+        Most bytes of text of a file, unpacked, and of memory for its features; by default
+        as for `read_letor`.
 
     Returns
     -------
@@ -171,12 +175,12 @@ def load_letor(
     places = _choose(_find_folds(root), folds, root)
     paths = {number: _find_files(place) for number, place in places.items()}
     parts = {
-        (number, split): read_letor(path, dtype=dtype)
+        (number, split): read_letor(path, dtype=dtype, max_bytes=max_bytes)
         for number, files in paths.items()
         for split, path in files.items()
     }
     width = max(part.n_features for part in parts.values())
-    parts = {key: _widen(part, width) for key, part in parts.items()}
+    parts = {key: _widen(part, width, max_bytes) for key, part in parts.items()}
     return LetorData(
         _name_of(next(iter(places.values()))),
         [
@@ -293,11 +297,14 @@ def _split_of(path: Path) -> str | None:
     return next((split for split, names in SPLITS.items() if stem in names), None)
 
 
-def _widen(part: RankingData, width: int) -> RankingData:
+def _widen(part: RankingData, width: int, max_bytes: int | None) -> RankingData:
     """Return the data with features of 0 added up to `width`."""
     if part.n_features == width:
         return part
-    wide = np.zeros((part.n_documents, width), dtype=part.X.dtype)
+    shape = (part.n_documents, width)
+    n_entries = int(np.count_nonzero(part.X))
+    check_memory(shape, part.X.dtype, n_entries, part.path, max_bytes)
+    wide = np.zeros(shape, dtype=part.X.dtype)
     wide[:, : part.n_features] = part.X
     return replace(part, X=wide)
 

@@ -5,7 +5,6 @@ says what is wrong with it.  The two never disagree on a number: both round corr
 """
 
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from permatch._files import Gauge
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch.datasets.letor_blocks import Block
@@ -28,9 +28,6 @@ from permatch.kernels.ranking.letor_text import (
     id_changes,
     scan_lines,
 )
-
-#: Bytes of text looked at together.
-PIECE = 1 << 22
 
 # Bytes read in a second, a careful guess: it decides whether a progress bar appears.
 _BYTES_PER_SECOND = 3e7
@@ -45,6 +42,7 @@ def read_blocks(
     largest: float,
     *,
     first_decides: bool = False,
+    max_bytes: int | None = None,
 ) -> Iterator[Block]:
     """Yield the rows of a LETOR file, plain or gzip, block by block.
 
@@ -58,6 +56,8 @@ def read_blocks(
         The largest value to be taken, by the type that is to hold it.
     first_decides : bool
         Whether the first block tells the highest index, if `n_features` does not.
+    max_bytes : int, optional
+        Most bytes of text, unpacked.
 
     Yields
     ------
@@ -69,7 +69,7 @@ def read_blocks(
         size = os.fstat(raw.fileno()).st_size
         seconds = size / _BYTES_PER_SECOND
         with progress_bar(f"reading {Path(path).name}", size, seconds, None) as report:
-            for text in _pieces(file):
+            for text in Gauge(str(path), LetorFileError, max_bytes).pieces(file):
                 block = reader.read(text)
                 if report is not None:
                     report(raw.tell())
@@ -104,18 +104,6 @@ def damage_reported(name: str) -> Iterator[None]:
             f"{name}: a gzip file must be whole; this one is truncated or damaged ({err}). "
             "Fetch it again."
         ) from err
-
-
-def _pieces(file: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yield the text of a file in pieces that end with a line."""
-    parts: list[bytes] = []
-    while piece := file.read(PIECE):
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*parts, piece[:end]])
-            parts = []
-        parts.append(piece[end:])
-    yield b"".join(parts)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._files import Gauge
 from permatch._optional import require
 from permatch.datasets.columns import (
     Block,
@@ -29,14 +30,15 @@ BLOCK_ROWS = 8192
 _DELIMITERS = ",;\t"
 
 
-def read_columns(source: Any, roles: Roles) -> Columns:
+def read_columns(source: Any, roles: Roles, max_bytes: int | None = None) -> Columns:
     """Read a path, an open text file, a data frame or a mapping of columns."""
     check_roles(roles)
     if isinstance(source, str | Path):
-        return _read_file(Path(source), roles)
+        return _read_file(Path(source), roles, max_bytes)
     if isinstance(source, io.TextIOBase):
         name = str(getattr(source, "name", "the table"))
-        return _read_text(source, name.replace("<stdin>", "standard input"), roles)
+        name = name.replace("<stdin>", "standard input")
+        return _read_text(Gauge(name, TableError, max_bytes).lines(source), name, roles)
     if isinstance(source, Mapping) or hasattr(source, "columns"):
         return _read_frame(source, "the table", roles)
     raise TableError(
@@ -45,22 +47,29 @@ def read_columns(source: Any, roles: Roles) -> Columns:
     )
 
 
-def _read_file(path: Path, roles: Roles) -> Columns:
+def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
+    gauge = Gauge(str(path), TableError, max_bytes)
     with path.open("rb") as file:
         magic = file.read(4)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if magic == b"PAR1" or suffixes[-1:] in ([".parquet"], [".pq"]):
-        return _read_parquet(path, roles)
+        return _read_parquet(path, roles, gauge)
     delimiters = "\t" if ".tsv" in suffixes else _DELIMITERS
     opener = gzip.open if magic.startswith(b"\x1f\x8b") else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return _read_text(file, str(path), roles, delimiters)
+    with opener(path, "rb") as file, gauge.text(file) as text:
+        return _read_text(text, str(path), roles, delimiters)
 
 
-def _read_parquet(path: Path, roles: Roles) -> Columns:
+def _read_parquet(path: Path, roles: Roles, gauge: Gauge) -> Columns:
     parquet = require("pyarrow.parquet", "tables", what="reading Parquet")
     arrow = require("pyarrow", "tables")
     try:
+        found = parquet.read_metadata(path)
+        gauge.check_arrays(
+            8 * found.num_rows * found.num_columns,
+            path.stat().st_size,
+            f"its {found.num_rows} rows of {found.num_columns} columns",
+        )
         return _read_frame(parquet.read_table(path), str(path), roles)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as err:
         raise TableError(
@@ -104,12 +113,12 @@ def _as_array(column: Any) -> np.ndarray:
 
 
 def _read_text(
-    file: Any, name: str, roles: Roles, delimiters: str = _DELIMITERS
+    lines: Iterator[str], name: str, roles: Roles, delimiters: str = _DELIMITERS
 ) -> Columns:
     with _damage_reported(name):
-        n_read, line = 1, file.readline()
-        while line and not line.strip():
-            n_read, line = n_read + 1, file.readline()
+        n_read, line = 0, "\n"
+        while line.isspace():
+            n_read, line = n_read + 1, next(lines, "")
         if not line:
             raise TableError(
                 f"{name} must hold a table of edges and is empty. Write a header with the "
@@ -117,7 +126,7 @@ def _read_text(
             )
         header, delimiter = _split_header(line, roles, delimiters)
         check_header(header, roles, name)
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         rows = _full_rows(reader, name, len(header), n_read)
         return gather(header, roles, name, _blocks(rows, name, header))
 
@@ -174,7 +183,7 @@ def _full_rows(
     except csv.Error as err:
         raise TableError(
             f"{name} must be delimited text; line {reader.line_num + n_before}: {err}. "
-            "Correct it; perhaps the file was cut off."
+            "Correct it; perhaps the file was cut off, or a quotation mark never closed."
         ) from err
 
 

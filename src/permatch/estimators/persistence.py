@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from permatch._files import whole_file
+from permatch._files import Gauge, whole_file
 from permatch._types import FloatArray
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
@@ -110,13 +110,15 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         file.write(text)
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read a fitted model from a file written by its `save` method.
 
     Parameters
     ----------
     path : str or path
         The JSON file.
+    max_bytes : int, optional
+        Most bytes that it may have; 1 GiB by default.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def load(path: str | PathLike[str]) -> Any:
         ...
     FileNotFoundError: ...
     """
-    return _Reader(Path(path)).read()
+    return _Reader(Path(path), max_bytes).read()
 
 
 # ---- values JSON cannot hold -----------------------------------------------------------
@@ -209,8 +211,9 @@ def _decode(value: Any) -> Any:
 class _Reader:
     """Reads one file, and says what is wrong with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
         self.path = path
+        self.max_bytes = max_bytes
 
     def read(self) -> Any:
         document = self._document()
@@ -234,7 +237,8 @@ class _Reader:
             "Give a file written by the save method of a permatch model, or by the command "
             "permatch match fit or permatch rank fit."
         )
-        data = self.path.read_bytes()
+        with self.path.open("rb") as file:
+            data = Gauge(str(self.path), ModelFileError, self.max_bytes).whole(file)
         if not data:
             self._fail("is empty, no model", "Copy it again, or save the model again.")
         try:
