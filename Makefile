@@ -7,7 +7,7 @@ RUN    := $(VENV)/bin/python -m
 PIP    := $(RUN) pip install -qq --disable-pip-version-check
 PYTEST_ARGS ?= -n auto
 BENCH_ARGS  ?=
-OUT         ?= results
+OUT         := results
 # The newest supported Python there is; a version manager's stub without a Python behind it does not count.
 NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
   python$$v -c 'import sys; print(sys.executable)' 2>/dev/null && break; done),$(PYTHON))
