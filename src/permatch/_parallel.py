@@ -109,6 +109,13 @@ def _raise_first(helpers: list[Future[Any]]) -> None:
             raise error
 
 
+def check_stopped() -> None:
+    """Leave the task at hand if another thread has failed or was interrupted."""
+    run = _Run.current()
+    if run is not None and run.is_stopped:
+        raise _Stopped
+
+
 def run_slices(
     work: Callable[[int, int], object], n_units: int, first_slice: int = 1
 ) -> None:
@@ -118,11 +125,9 @@ def run_slices(
     as many as take a fraction of a second.  `work` returns True when no more is to be done.
     Where the ranges end depends on the clock, so results must not depend on it.
     """
-    run = _Run.current()
     first, length = 0, max(first_slice, 1)
     while first < n_units:
-        if run is not None and run.is_stopped:
-            raise _Stopped
+        check_stopped()
         last = min(first + length, n_units)
         start = time.perf_counter()
         if work(first, last) is True:

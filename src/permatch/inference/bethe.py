@@ -10,8 +10,8 @@ from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_flag, check_limited_count, check_number, keep
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.kernels.bethe import infer_stack
 from permatch.kernels.bounds import SOULES
+from permatch.kernels.sliced import infer_bethe
 
 # Sweeps of `sharpen`: what thirty do not gain is a thousandth of the gap.
 _SHARPENING = 30
@@ -111,7 +111,7 @@ class Bethe(AbstractEngine):
         ends = np.zeros((n_graphs, 4))  # lower, upper, sweeps, change
 
         def solve(first: int, last: int) -> None:
-            infer_stack(
+            infer_bethe(
                 scores,
                 float(self.tol),
                 int(self.max_iter),

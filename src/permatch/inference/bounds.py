@@ -8,7 +8,7 @@ from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.inference.base import Job, check_feasible
-from permatch.kernels.bethe import infer_stack
+from permatch.kernels.sliced import infer_bethe
 
 #: Upper bounds by name; their order gives the codes of `permatch.kernels.bounds`.
 METHODS = ("soules", "ext_huber", "ext_huber_tight", "huber_law", "huber_law_tight")
@@ -81,7 +81,7 @@ def _bracket(scores: FloatArray, members: IntArray, code: int, job: Job) -> Floa
     ends = np.zeros((n_graphs, 4))
 
     def solve(first: int, last: int) -> None:
-        infer_stack(
+        infer_bethe(
             scores,
             _TOL,
             _MAX_ITER,

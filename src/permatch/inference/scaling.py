@@ -8,7 +8,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
-from permatch.kernels.scaling import reduce_one, reduce_possible, scale_stack
+from permatch.kernels.sliced import reduce_one, reduce_possible, scale_stack
 
 # Entries handled by one scaling task; small enough to share out, large enough to be worth
 # it.

@@ -8,16 +8,16 @@ import numpy as np
 from permatch._types import BoolArray, FloatArray, IntArray, Scores
 from permatch._validation import check_count, check_scores, no_perfect_matching
 from permatch.inference._options import check_number
-from permatch.kernels.bethe import infer_stack, pass_messages
-from permatch.kernels.bounds import log_minor_bounds
-from permatch.kernels.scaling import reduce_and_match
-from permatch.kernels.sparsified import (
-    fill_cofactors,
+from permatch.kernels.sliced import (
     fill_regrets,
     fill_transfer,
+    infer_bethe,
     log_growth,
-    merge,
+    log_minor_bounds,
+    pass_messages,
+    reduce_and_match,
 )
+from permatch.kernels.sparsified import fill_cofactors, merge
 
 #: Largest block that `Sparsified` solves by default.
 MAX_BLOCK = 24
@@ -287,5 +287,5 @@ def _log_lower(weights: FloatArray) -> float:
         scores = np.log(weights)
     ends = np.empty((1, 4))
     beliefs = np.empty_like(scores)[None]
-    infer_stack(scores[None], 1e-6, 100, 0.0, -1, 0, np.empty(1), beliefs, ends, 0, 1)
+    infer_bethe(scores[None], 1e-6, 100, 0.0, -1, 0, np.empty(1), beliefs, ends, 0, 1)
     return float(ends[0, 0])

@@ -11,8 +11,7 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.inference.base import Job
 from permatch.inference.scaling import Permanents, ScaledEngine, reduce_scores
-from permatch.kernels.scaling import balance
-from permatch.kernels.sliced import fill_forward, infer_by_subsets
+from permatch.kernels.sliced import balance, fill_forward, infer_by_subsets
 from permatch.kernels.subset_dp import draw
 
 # Samples drawn by one task; fixed, so that samples do not depend on the number of threads.

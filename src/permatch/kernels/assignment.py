@@ -72,12 +72,31 @@ def augment(cost, start, u, v, col_of, row_of, distance, via, is_done):
 
 
 @njit(cache=True, nogil=True)
-def solve(cost, u, v, col_of, row_of):
-    """Fill prices and matching with an optimal assignment; return whether one exists."""
+def fill_cost(scores, cost):
+    """Fill `cost` with what edges fall short of the best one of their row.
+
+    Taking the row maximum off first keeps the digits of scores that share a large offset.
+    Return False if a row has no edge.
+    """
+    m = scores.shape[0]
+    for i in range(m):
+        top = -np.inf
+        for j in range(m):
+            top = max(top, scores[i, j])
+        if top == -np.inf:
+            return False
+        for j in range(m):
+            cost[i, j] = top - scores[i, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def begin(cost, u, v, col_of, row_of):
+    """Fill first prices, and a matching of what finds its cheapest column free.
+
+    Return False if a row or a column has no edge.
+    """
     m = cost.shape[0]
-    distance = np.empty(m)
-    via = np.empty(m, np.int64)
-    is_done = np.empty(m, np.bool_)
     for j in range(m):
         lowest = np.inf
         for i in range(m):
@@ -102,6 +121,18 @@ def solve(cost, u, v, col_of, row_of):
         if row_of[nearest] < 0:
             row_of[nearest] = i
             col_of[i] = nearest
+    return True
+
+
+@njit(cache=True, nogil=True)
+def solve(cost, u, v, col_of, row_of):
+    """Fill prices and matching with an optimal assignment; return whether one exists."""
+    if not begin(cost, u, v, col_of, row_of):
+        return False
+    m = cost.shape[0]
+    distance = np.empty(m)
+    via = np.empty(m, np.int64)
+    is_done = np.empty(m, np.bool_)
     for i in range(m):
         if col_of[i] < 0 and not augment(
             cost, i, u, v, col_of, row_of, distance, via, is_done
@@ -122,15 +153,8 @@ def best_matchings(scores, matchings, first, last):
     v = np.empty(m)
     row_of = np.empty(m, np.int64)
     for g in range(first, last):
-        for i in range(m):
-            # Taking the row maximum off keeps the digits of scores that share an offset.
-            top = -np.inf
-            for j in range(m):
-                top = max(top, scores[g, i, j])
-            if top == -np.inf:
-                return False
-            for j in range(m):
-                cost[i, j] = top - scores[g, i, j]
+        if not fill_cost(scores[g], cost):
+            return False
         if not solve(cost, u, v, matchings[g], row_of):
             return False
     return True

@@ -56,14 +56,25 @@ def pass_messages(weights, beliefs, tol, max_iter, damping):
     m = weights.shape[0]
     to_col = np.ones((m, m))  # u
     to_row = np.ones((m, m))  # v
+    beliefs[:] = 0.0
+    progress = np.array([0.0, np.inf, np.inf, 0.0, damping])
+    sweep_messages(weights, beliefs, to_col, to_row, tol, progress, 0, max_iter)
+    return int(progress[0]), progress[1]
+
+
+@njit(cache=True, nogil=True)
+def sweep_messages(weights, beliefs, to_col, to_row, tol, progress, first, last):
+    """Make sweeps ``first .. last - 1``; return whether the messages have settled.
+
+    `progress` holds the sweeps made, the last change of a belief, the lowest so far and its
+    sweep, and the damping.
+    """
+    m = weights.shape[0]
     flow = np.empty(m)
     top = np.empty(m)  # of the flows of each column the largest ...
     others = np.empty(m)  # ... and the sum of the others
-    beliefs[:] = 0.0
-    change = np.inf
-    lowest = np.inf
-    last_fall = 0
-    for sweep in range(1, max_iter + 1):
+    damping = progress[4]
+    for sweep in range(first + 1, last + 1):
         top[:] = 0.0
         others[:] = 0.0
         for i in range(m):
@@ -102,15 +113,18 @@ def pass_messages(weights, beliefs, tol, max_iter, damping):
                 belief = odds / (1.0 + odds)
                 change = max(change, abs(belief - beliefs[i, j]))
                 beliefs[i, j] = belief
+        progress[0] = sweep
+        progress[1] = change
         if change < tol:
-            return sweep, change
-        if change < lowest:
-            lowest = change
-            last_fall = sweep
-        elif sweep - last_fall >= _PATIENCE:
+            return True
+        if change < progress[2]:
+            progress[2] = change
+            progress[3] = sweep
+        elif sweep - progress[3] >= _PATIENCE:
             damping = max(damping, _FALLBACK_DAMPING)
-            last_fall = sweep
-    return max_iter, change
+            progress[3] = sweep
+            progress[4] = damping
+    return False
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -133,14 +147,20 @@ def bethe_value(reduced, beliefs):
     m = reduced.shape[0]
     total = 0.0
     for i in range(m):
-        of_row = 0.0
-        for j in range(m):
-            b = beliefs[i, j]
-            if b > 0.0:
-                of_row += b * (reduced[i, j] - math.log(b))
-                if b < 1.0:
-                    of_row += (1.0 - b) * math.log1p(-b)
-        total += of_row
+        total += _value_of_row(reduced[i], beliefs[i])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _value_of_row(reduced, beliefs):
+    """Return what one row adds to F(b)."""
+    total = 0.0
+    for j in range(len(reduced)):
+        b = beliefs[j]
+        if b > 0.0:
+            total += b * (reduced[j] - math.log(b))
+            if b < 1.0:
+                total += (1.0 - b) * math.log1p(-b)
     return total
 
 
@@ -151,18 +171,9 @@ def _shortfall(reduced, beliefs):
     cost = np.full((m, m), np.inf)
     here = 0.0
     for i in range(m):
-        for j in range(m):
-            if reduced[i, j] == -np.inf:
-                continue
-            b = beliefs[i, j]
-            if b <= 0.0:
-                return np.inf
-            if b > 1.0 - 1e-15:
-                cost[i, j] = 0.0  # the only edge of its row: no way to climb
-                continue
-            slope = reduced[i, j] - math.log(b) - math.log1p(-b) - 2.0
-            cost[i, j] = -slope
-            here += b * slope
+        here = _fill_slopes(reduced[i], beliefs[i], cost[i], here)
+        if here == np.inf:
+            return here
     u = np.empty(m)
     v = np.empty(m)
     col_of = np.empty(m, np.int64)
@@ -175,18 +186,34 @@ def _shortfall(reduced, beliefs):
 
 
 @njit(cache=True, nogil=True)
+def _fill_slopes(reduced, beliefs, cost, here):
+    """Fill `cost` with a row of F's gradient; return `here` plus its height.
+
+    Return ``inf`` where the gradient is infinite.
+    """
+    for j in range(len(reduced)):
+        if reduced[j] == -np.inf:
+            continue
+        b = beliefs[j]
+        if b <= 0.0:
+            return np.inf
+        if b > 1.0 - 1e-15:
+            cost[j] = 0.0  # the only edge of its row: no way to climb
+            continue
+        slope = reduced[j] - math.log(b) - math.log1p(-b) - 2.0
+        cost[j] = -slope
+        here += b * slope
+    return here
+
+
+@njit(cache=True, nogil=True)
 def log_upper(reduced, code, n_sweeps):
     """Return a product bound on the log-permanent of reduced scores, the lowest of four.
 
     By rows and by columns, of the weights as they are and of the balanced ones, which are
     sharpened.
     """
-    m = reduced.shape[0]
-    weights = np.zeros((m, m))
-    for i in range(m):
-        for j in range(m):
-            if reduced[i, j] > -np.inf:
-                weights[i, j] = math.exp(max(reduced[i, j], LOWEST_SCORE))
+    weights = _raised_weights(reduced)
     lowest = np.inf
     offset = 0.0
     for sweeps in (0, n_sweeps):
@@ -196,6 +223,18 @@ def log_upper(reduced, code, n_sweeps):
         if sweeps == 0:
             offset = balance(weights)
     return lowest
+
+
+@njit(cache=True, nogil=True)
+def _raised_weights(reduced):
+    """Return weights of which none is zero but those of forbidden edges."""
+    m = reduced.shape[0]
+    weights = np.zeros((m, m))
+    for i in range(m):
+        for j in range(m):
+            if reduced[i, j] > -np.inf:
+                weights[i, j] = math.exp(max(reduced[i, j], LOWEST_SCORE))
+    return weights
 
 
 @njit(cache=True, nogil=True)
@@ -218,6 +257,21 @@ def _upper_end(reduced, beliefs, labels, value, loose, code, n_sweeps):
 
 
 @njit(cache=True, nogil=True)
+def _fill_weights(scores, reduced, weights):
+    """Fill `weights`; return the largest score and the lowest reduced one, in size."""
+    m = scores.shape[0]
+    largest = 0.0
+    deepest = 0.0
+    for i in range(m):
+        for j in range(m):
+            weights[i, j] = math.exp(reduced[i, j])
+            if reduced[i, j] > -np.inf:
+                deepest = max(deepest, -reduced[i, j])
+                largest = max(largest, abs(scores[i, j]))
+    return largest, deepest
+
+
+@njit(cache=True, nogil=True)
 def infer_stack(
     scores, tol, max_iter, damping, code, n_sweeps, values, beliefs, ends, first, last
 ):
@@ -237,14 +291,7 @@ def infer_stack(
             values[g] = offset
             continue
         forbid_impossible(reduced, col_of, labels)
-        largest = 0.0
-        deepest = 0.0
-        for i in range(m):
-            for j in range(m):
-                weights[i, j] = math.exp(reduced[i, j])
-                if reduced[i, j] > -np.inf:
-                    deepest = max(deepest, -reduced[i, j])
-                    largest = max(largest, abs(scores[g, i, j]))
+        largest, deepest = _fill_weights(scores[g], reduced, weights)
         sweeps, change = pass_messages(weights, beliefs[g], tol, max_iter, damping)
         error = project(beliefs[g], col_of, max_iter >= MANY_SWEEPS)
         value = bethe_value(reduced, beliefs[g])

@@ -149,42 +149,58 @@ def sharpen(weights, steps, n_sweeps):
     """
     m = weights.shape[0]
     order = np.empty((m, m), np.int64)
+    order[:] = np.arange(m)
     shares = np.empty(m)
     factors = np.ones(m)
-    for i in range(m):
-        for j in range(m):
-            order[i, j] = j
     shifted = 0.0  # sum of log x
     best = np.inf
     last = np.inf
     n_idle = 0
     for sweep in range(n_sweeps + 1):
-        shares[:] = 0.0
-        value = -shifted
-        for i in range(m):
-            for j in range(m):
-                weights[i, j] *= factors[j]
-            gap = first_gap(weights[i], order[i]) if sweep else 701
-            rank_entries(weights[i], order[i], gap)
-            f = 0.0
-            for k in range(m):
-                f += steps[k] * weights[i, order[i, k]]
-            if f == 0.0:
-                return -np.inf
-            value += math.log(f)
-            for k in range(m):
-                col = order[i, k]
-                shares[col] += steps[k] * weights[i, col] / f
+        value = _share_out(weights, steps, factors, order, shares, sweep == 0, -shifted)
+        if value == -np.inf:
+            return value
         best = min(best, value)
         n_idle = n_idle + 1 if abs(value - last) <= _LEAST_CHANGE * m else 0
         last = value
         if n_idle >= _PATIENCE:
             break
-        rate = 0.7 / (1.0 + 0.05 * sweep)
-        for j in range(m):
-            factors[j] = shares[j] ** -rate if shares[j] > 0.0 else 1.0
-            shifted += math.log(factors[j])
+        shifted = _next_factors(shares, 0.7 / (1.0 + 0.05 * sweep), factors, shifted)
     return best
+
+
+@njit(cache=True, nogil=True)
+def _share_out(weights, steps, factors, order, shares, is_first, value):
+    """Scale columns by `factors`, fill `shares`; return `value` plus the log of the bound.
+
+    A row of zeros gives ``-inf``.
+    """
+    m = weights.shape[0]
+    shares[:] = 0.0
+    for i in range(m):
+        for j in range(m):
+            weights[i, j] *= factors[j]
+        gap = 701 if is_first else first_gap(weights[i], order[i])
+        rank_entries(weights[i], order[i], gap)
+        f = 0.0
+        for k in range(m):
+            f += steps[k] * weights[i, order[i, k]]
+        if f == 0.0:
+            return -np.inf
+        value += math.log(f)
+        for k in range(m):
+            col = order[i, k]
+            shares[col] += steps[k] * weights[i, col] / f
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _next_factors(shares, rate, factors, shifted):
+    """Fill the factors of columns; return `shifted` plus their logarithms."""
+    for j in range(len(shares)):
+        factors[j] = shares[j] ** -rate if shares[j] > 0.0 else 1.0
+        shifted += math.log(factors[j])
+    return shifted
 
 
 @njit(cache=True, nogil=True)
@@ -209,21 +225,34 @@ def log_minor_bounds(weights, bounds):
     without = np.empty((m, m))  # f of row i without column j
     order = np.arange(m)
     for i in range(m):
-        rank_entries(weights[i], order, 701)
-        for k in range(m):
-            f = 0.0
-            for place in range(k):
-                f += steps[place] * weights[i, order[place]]
-            for place in range(k + 1, m):
-                f += steps[place - 1] * weights[i, order[place]]
-            without[i, order[k]] = math.log(f) if f > 0.0 else -np.inf
+        _leave_out(weights[i], steps, order, without[i])
     for j in range(m):
-        for i in range(m):
-            total = 0.0
-            for k in range(m):
-                if k != i:
-                    total += without[k, j]
-            bounds[i, j] = total
+        _sum_others(without[:, j], bounds[:, j])
+
+
+@njit(cache=True, nogil=True)
+def _leave_out(row, steps, order, without):
+    """Fill `without` with the log of a row's factor without each of its columns."""
+    m = len(row)
+    rank_entries(row, order, 701)
+    for k in range(m):
+        f = 0.0
+        for place in range(k):
+            f += steps[place] * row[order[place]]
+        for place in range(k + 1, m):
+            f += steps[place - 1] * row[order[place]]
+        without[order[k]] = math.log(f) if f > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True)
+def _sum_others(values, sums):
+    """Fill `sums` with the sum of all values but one."""
+    for i in range(len(values)):
+        total = 0.0
+        for k in range(len(values)):
+            if k != i:
+                total += values[k]
+        sums[i] = total
 
 
 def extended_steps(n, is_tight=True):
@@ -244,19 +273,26 @@ def fill_extended(weights, steps, bounds):
     n, n_cols = weights.shape
     ordered = np.empty(n_cols)
     for i in range(n):
-        bounds[i, n_cols] = 0.0
-        for c in range(n_cols - 1, -1, -1):
-            # Insert the column that comes back into the sorted entries after it.
-            new = weights[i, c]
-            place = n_cols - 1 - c
-            while place > 0 and ordered[place - 1] < new:
-                ordered[place] = ordered[place - 1]
-                place -= 1
-            ordered[place] = new
-            total = 0.0
-            for k in range(n_cols - c):
-                total += steps[k] * ordered[k]
-            bounds[i, c] = total
+        _extend_row(weights[i], steps, ordered, bounds[i])
+
+
+@njit(cache=True, nogil=True)
+def _extend_row(row, steps, ordered, bounds):
+    """Fill the bounds of one row; `ordered` is scratch."""
+    n_cols = len(row)
+    bounds[n_cols] = 0.0
+    for c in range(n_cols - 1, -1, -1):
+        # Insert the column that comes back into the sorted entries after it.
+        new = row[c]
+        place = n_cols - 1 - c
+        while place > 0 and ordered[place - 1] < new:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = new
+        total = 0.0
+        for k in range(n_cols - c):
+            total += steps[k] * ordered[k]
+        bounds[c] = total
 
 
 @njit(cache=True, nogil=True)

@@ -42,27 +42,35 @@ def _sinkhorn(table, n_sweeps):
     factors = np.empty(m)
     error = np.inf
     for _ in range(n_sweeps):
-        factors[:] = 0.0
-        for i in range(m):
-            for j in range(m):
-                factors[j] += table[i, j]
-        for j in range(m):
-            if factors[j] <= 0.0:
-                return np.inf
-            factors[j] = 1.0 / factors[j]
-        error = 0.0
-        for i in range(m):
-            total = 0.0
-            for j in range(m):
-                table[i, j] *= factors[j]
-                total += table[i, j]
-            if total <= 0.0:
-                return np.inf
-            error = max(error, abs(total - 1.0))
-            for j in range(m):
-                table[i, j] /= total
-        if error <= _TOL:
+        error = _sinkhorn_sweep(table, factors)
+        if error <= _TOL or error == np.inf:
             break
+    return error
+
+
+@njit(cache=True, nogil=True)
+def _sinkhorn_sweep(table, factors):
+    """Scale once; return the error of row sums before, ``inf`` if one is zero."""
+    m = table.shape[0]
+    factors[:] = 0.0
+    for i in range(m):
+        for j in range(m):
+            factors[j] += table[i, j]
+    for j in range(m):
+        if factors[j] <= 0.0:
+            return np.inf
+        factors[j] = 1.0 / factors[j]
+    error = 0.0
+    for i in range(m):
+        total = 0.0
+        for j in range(m):
+            table[i, j] *= factors[j]
+            total += table[i, j]
+        if total <= 0.0:
+            return np.inf
+        error = max(error, abs(total - 1.0))
+        for j in range(m):
+            table[i, j] /= total
     return error
 
 
@@ -173,15 +181,11 @@ def project(beliefs, col_of, is_patient):
         return best
     if is_patient:
         _prune(given, col_of)
-        may_carry = np.zeros((m, m), np.bool_)
-        for i in range(m):
-            for j in range(m):
-                may_carry[i, j] = given[i, j] > 0.0
-        best = repair(beliefs, may_carry)
+        best = repair(beliefs, given > 0.0)
     if best > _HOPELESS:
+        beliefs[:] = 0.0
         for i in range(m):
-            for j in range(m):
-                beliefs[i, j] = 1.0 if j == col_of[i] else 0.0
+            beliefs[i, col_of[i]] = 1.0
         best = 0.0
     return best
 
@@ -309,6 +313,13 @@ def repair(table, may_carry):
             break
         n_left -= n_looks
         _push(table, lacking, parent, end)
+    return _largest_error(table)
+
+
+@njit(cache=True, nogil=True)
+def _largest_error(table):
+    """Return by how much a row or a column misses one at most."""
+    m = table.shape[0]
     worst = 0.0
     for i in range(m):
         row_sum = 0.0

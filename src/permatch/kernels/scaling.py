@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.assignment import solve
+from permatch.kernels.assignment import fill_cost, solve
 
 # A sweep costs O(m^2), so these are free beside O(m 2^m); more do not help the signed sums.
 MAX_SWEEPS = 20
@@ -43,21 +43,20 @@ def reduce_and_match(scores, reduced, col_of):
     """
     m = scores.shape[0]
     cost = np.empty((m, m))
-    for i in range(m):
-        # Taking the row maximum off first keeps the digits of scores that share a large
-        # offset.
-        top = -np.inf
-        for j in range(m):
-            top = max(top, scores[i, j])
-        if top == -np.inf:
-            return -np.inf
-        for j in range(m):
-            cost[i, j] = top - scores[i, j]
+    if not fill_cost(scores, cost):
+        return -np.inf
     u = np.empty(m)
     v = np.empty(m)
     row_of = np.empty(m, np.int64)
     if not solve(cost, u, v, col_of, row_of):
         return -np.inf
+    return _fill_reduced(scores, cost, u, v, col_of, reduced)
+
+
+@njit(cache=True, nogil=True)
+def _fill_reduced(scores, cost, u, v, col_of, reduced):
+    """Fill `reduced` by the prices of an assignment; return the score of its matching."""
+    m = scores.shape[0]
     best = 0.0
     lost = 0.0  # Neumaier's correction: what the running sum rounds away
     for i in range(m):
@@ -102,21 +101,35 @@ def balance(weights):
     col_scale = np.ones(m)
     col_sum = np.empty(m)
     for _ in range(MAX_SWEEPS):
-        col_sum[:] = 0.0
-        for i in range(m):
-            for j in range(m):
-                col_sum[j] += row_scale[i] * weights[i, j]
-        for j in range(m):
-            col_scale[j] = 1.0 / col_sum[j]
-        worst = 0.0
-        for i in range(m):
-            total = 0.0
-            for j in range(m):
-                total += weights[i, j] * col_scale[j]
-            worst = max(worst, abs(row_scale[i] * total - 1.0))
-            row_scale[i] = 1.0 / total
-        if worst < SWEEP_TOL:
+        if _balance_sweep(weights, row_scale, col_scale, col_sum) < SWEEP_TOL:
             break
+    return _rescale(weights, row_scale, col_scale)
+
+
+@njit(cache=True, nogil=True)
+def _balance_sweep(weights, row_scale, col_scale, col_sum):
+    """Adapt the scales once; return how far off rows were."""
+    m = weights.shape[0]
+    col_sum[:] = 0.0
+    for i in range(m):
+        for j in range(m):
+            col_sum[j] += row_scale[i] * weights[i, j]
+    for j in range(m):
+        col_scale[j] = 1.0 / col_sum[j]
+    worst = 0.0
+    for i in range(m):
+        total = 0.0
+        for j in range(m):
+            total += weights[i, j] * col_scale[j]
+        worst = max(worst, abs(row_scale[i] * total - 1.0))
+        row_scale[i] = 1.0 / total
+    return worst
+
+
+@njit(cache=True, nogil=True)
+def _rescale(weights, row_scale, col_scale):
+    """Apply the scales; return the logarithm of what was divided out."""
+    m = weights.shape[0]
     offset = 0.0
     for i in range(m):
         offset -= math.log(row_scale[i]) + math.log(col_scale[i])
@@ -126,19 +139,24 @@ def balance(weights):
 
 
 @njit(cache=True, nogil=True)
+def _exponentiate(table):
+    """Turn logarithms into weights, in place."""
+    for i in range(table.shape[0]):
+        for j in range(table.shape[0]):
+            table[i, j] = math.exp(table[i, j])
+
+
+@njit(cache=True, nogil=True)
 def scale_stack(scores, weights, offsets, first, last):
     """Scale graphs ``first .. last - 1``: ``log Z = offset + log permanent(weights)``.
 
     An infeasible graph gets the offset ``-inf``; an edge that lies in no perfect matching
     gets the weight 0, so that its marginal is 0 and not what rounding leaves of it.
     """
-    m = scores.shape[1]
     for g in range(first, last):
         offset = reduce_possible(scores[g], weights[g])
         if offset > -np.inf:
-            for i in range(m):
-                for j in range(m):
-                    weights[g, i, j] = math.exp(weights[g, i, j])
+            _exponentiate(weights[g])
             offset += balance(weights[g])
         offsets[g] = offset
 

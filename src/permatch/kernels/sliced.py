@@ -1,14 +1,31 @@
 """Kernels that may take long on one graph, run in slices: Ctrl-C is heard between two.
 
-The compiled functions do the same in one go, to the last bit.  Those are for many small
-graphs, these for large ones.
+Every function here does what the compiled one of its name does, to the last bit.  Two ways:
+
+- A count that may be large, of states or sweeps, is gone through in ranges (`run_slices`).
+- O(m^3) kernels have an outermost loop around compiled steps.  From m = 400 on that loop is
+  left to the interpreter, where it costs next to nothing.
 """
+
+import builtins
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
-from permatch._parallel import run_slices
+from permatch._parallel import check_stopped, run_slices
 from permatch._types import FloatArray
-from permatch.kernels import ryser, subset_dp
+from permatch.kernels import (
+    assignment,
+    bethe,
+    bounds,
+    projection,
+    ryser,
+    scaling,
+    sparsified,
+    subset_dp,
+)
 
 # States or subsets of a first slice.
 _FEW = 1 << 16
@@ -57,3 +74,109 @@ def permanent_by_ryser(weights: FloatArray) -> tuple[float, float]:
     if not value > 0.0:
         return value, np.inf
     return value, m * float(np.finfo(np.float64).eps) * magnitude / value
+
+
+# Sweeps over one graph that compiled code makes in one go, in entries.
+_MOST_ENTRIES = 3e8
+# Smaller graphs take well under a second, whatever is done to them.
+_LARGE = 400
+
+
+def pass_messages(
+    weights: FloatArray, beliefs: FloatArray, tol: float, max_iter: int, damping: float
+) -> tuple[int, float]:
+    """Fill `beliefs` (m, m); return sweeps made and the last change of a belief."""
+    to_col, to_row = np.ones_like(weights), np.ones_like(weights)
+    beliefs[:] = 0.0
+    progress = np.array([0.0, np.inf, np.inf, 0.0, damping])
+
+    def sweep(first: int, last: int) -> bool:
+        return bethe.sweep_messages(
+            weights, beliefs, to_col, to_row, tol, progress, first, last
+        )
+
+    run_slices(sweep, max_iter)
+    return int(progress[0]), float(progress[1])
+
+
+def _watched_range(*ends: int) -> Iterator[int]:
+    """Count as `range` does, unless this thread is to stop."""
+    for k in builtins.range(*ends):
+        check_stopped()
+        yield k
+
+
+def _in_python(kernel: Any, **inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel whose own code is interpreted, not that of the kernels it calls.
+
+    Of these, `inner` take the places of compiled ones.
+    """
+    source = getattr(kernel, "py_func", kernel)  # plain Python where Numba is switched off
+    names = {**source.__globals__, "range": _watched_range, **inner}
+    return FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+
+
+def _by_size(kernel: Any, in_python: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that leaves large graphs, the first argument, to `in_python`."""
+
+    def choose(*args: Any) -> Any:
+        return (in_python if args[0].shape[-1] >= _LARGE else kernel)(*args)
+
+    return choose
+
+
+_solve = _in_python(assignment.solve)
+_reduce_and_match = _in_python(scaling.reduce_and_match, solve=_solve)
+_reduce_possible = _in_python(scaling.reduce_possible, reduce_and_match=_reduce_and_match)
+_balance = _in_python(scaling.balance)
+_sharpen = _in_python(bounds.sharpen)
+_project = _in_python(
+    projection.project,
+    _sinkhorn=_in_python(projection._sinkhorn),
+    repair=_in_python(projection.repair),
+)
+_log_upper = _in_python(
+    bethe.log_upper,
+    log_bound=_in_python(bounds.log_bound, sharpen=_sharpen),
+    balance=_balance,
+)
+_infer_bethe = _in_python(
+    bethe.infer_stack,
+    reduce_and_match=_reduce_and_match,
+    pass_messages=pass_messages,
+    project=_project,
+    bethe_value=_in_python(bethe.bethe_value),
+    _upper_end=_in_python(
+        bethe._upper_end,
+        log_upper=_log_upper,
+        _shortfall=_in_python(bethe._shortfall, solve=_solve),
+    ),
+)
+
+solve = _by_size(assignment.solve, _solve)
+best_matchings = _by_size(
+    assignment.best_matchings, _in_python(assignment.best_matchings, solve=_solve)
+)
+reduce_one = _by_size(
+    scaling.reduce_one, _in_python(scaling.reduce_one, reduce_and_match=_reduce_and_match)
+)
+reduce_possible = _by_size(scaling.reduce_possible, _reduce_possible)
+reduce_and_match = _by_size(scaling.reduce_and_match, _reduce_and_match)
+balance = _by_size(scaling.balance, _balance)
+scale_stack = _by_size(
+    scaling.scale_stack,
+    _in_python(scaling.scale_stack, reduce_possible=_reduce_possible, balance=_balance),
+)
+sharpen = _by_size(bounds.sharpen, _sharpen)
+log_minor_bounds = _by_size(bounds.log_minor_bounds, _in_python(bounds.log_minor_bounds))
+fill_extended = _by_size(bounds.fill_extended, _in_python(bounds.fill_extended))
+fill_regrets = _by_size(sparsified.fill_regrets, _in_python(sparsified.fill_regrets))
+fill_transfer = _by_size(sparsified.fill_transfer, _in_python(sparsified.fill_transfer))
+log_growth = _by_size(sparsified.log_growth, _in_python(sparsified.log_growth))
+
+
+def infer_bethe(scores: FloatArray, tol: float, max_iter: int, *rest: Any) -> None:
+    """Answer graphs of a stack; see `bethe.infer_stack`."""
+    size = scores.shape[-1]
+    is_long = size >= _LARGE or size * size * max_iter > _MOST_ENTRIES
+    (_infer_bethe if is_long else bethe.infer_stack)(scores, tol, max_iter, *rest)

@@ -37,6 +37,9 @@ from numba import njit
 
 from permatch.kernels.subset_dp import sweep_back, sweep_forward
 
+# Multiplications that are over in no time.
+_FEW_STEPS = 10_000_000
+
 
 @njit(cache=True, nogil=True)
 def fill_regrets(losses, regrets):
@@ -48,11 +51,25 @@ def fill_regrets(losses, regrets):
     m = losses.shape[0]
     paths = losses.copy()
     for k in range(m):
-        for i in range(m):
-            head = paths[i, k]
-            if head < np.inf:
-                for j in range(m):
-                    paths[i, j] = min(paths[i, j], head + paths[k, j])
+        _go_through(paths, k)
+    _close_paths(losses, paths, regrets)
+
+
+@njit(cache=True, nogil=True)
+def _go_through(paths, k):
+    """Shorten paths by those through node k."""
+    m = paths.shape[0]
+    for i in range(m):
+        head = paths[i, k]
+        if head < np.inf:
+            for j in range(m):
+                paths[i, j] = min(paths[i, j], head + paths[k, j])
+
+
+@njit(cache=True, nogil=True)
+def _close_paths(losses, paths, regrets):
+    """Fill the regrets with edges and the paths back."""
+    m = losses.shape[0]
     for i in range(m):
         for k in range(m):
             regrets[i, k] = losses[i, k] + paths[k, i]
@@ -112,20 +129,32 @@ def fill_transfer(weights, starts, cofactors, transfer):
 
     Return whether any edge across blocks has weight.
     """
-    m = weights.shape[0]
     transfer[:] = 0.0
     is_cut = False
+    m = weights.shape[0]
     for block in range(len(starts) - 1):
         first = starts[block]
         last = starts[block + 1]
-        for i in range(m):
-            if first <= i < last:
-                continue
-            for j in range(first, last):
-                if weights[i, j] > 0.0:
-                    is_cut = True
-                    for k in range(first, last):
-                        transfer[i, k] += weights[i, j] * cofactors[k, j]
+        n_rows = 1 + _FEW_STEPS // (last - first) ** 2
+        for row in range(0, m, n_rows):
+            rows = (row, min(row + n_rows, m))
+            if _add_transfer(weights, cofactors, rows, first, last, transfer):
+                is_cut = True
+    return is_cut
+
+
+@njit(cache=True, nogil=True)
+def _add_transfer(weights, cofactors, rows, first, last, transfer):
+    """Add what some rows give to the block ``first : last``; return if they give any."""
+    is_cut = False
+    for i in range(rows[0], rows[1]):
+        if first <= i < last:
+            continue
+        for j in range(first, last):
+            if weights[i, j] > 0.0:
+                is_cut = True
+                for k in range(first, last):
+                    transfer[i, k] += weights[i, j] * cofactors[k, j]
     return is_cut
 
 
@@ -139,13 +168,20 @@ def log_growth(transfer):
     m = transfer.shape[0]
     total = 0.0
     for k in range(m):
-        pivot = transfer[k, k]
-        if not pivot < 1.0:
+        if not transfer[k, k] < 1.0:
             return np.inf
-        total -= math.log1p(-pivot)
-        for i in range(k + 1, m):
-            factor = transfer[i, k] / (1.0 - pivot)
-            if factor > 0.0:
-                for j in range(k + 1, m):
-                    transfer[i, j] += factor * transfer[k, j]
+        total -= _eliminate(transfer, k)
     return total
+
+
+@njit(cache=True, nogil=True)
+def _eliminate(transfer, k):
+    """Eliminate node k; return the logarithm of one less the pivot."""
+    m = transfer.shape[0]
+    pivot = transfer[k, k]
+    for i in range(k + 1, m):
+        factor = transfer[i, k] / (1.0 - pivot)
+        if factor > 0.0:
+            for j in range(k + 1, m):
+                transfer[i, j] += factor * transfer[k, j]
+    return math.log1p(-pivot)

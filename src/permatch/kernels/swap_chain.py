@@ -46,8 +46,13 @@ def run_chain(
     stones_below,
     rung_moments,
     exchanges,
+    rows,
+    tally,
+    counts,
+    first,
+    last,
 ):
-    """Make `n_sweeps` sweeps from `states` (R, m), which are left where they end.
+    """Make sweeps ``first .. last - 1`` of `n_sweeps`, moving `states` (R, m).
 
     `periods` (3,) says in which sweeps the passes of swaps, blocks and sequential choices
     are made: 1 in all, 4 in every fourth, 0 in none.
@@ -56,95 +61,95 @@ def run_chain(
     every `thin` sweeps; the sum and the sum of squares (m, m) of the mean tallies of
     `n_batches` batches; the mean stones (n_batches, R - 1) from above and below, each
     relative to ``exp(centers / 2)``; `rung_moments` (R, 2), mean and mean square of the
-    soft scores; `exchanges` (R - 1), mean chance of exchange.  Return the share of rung 0's
-    proposals that moved.
+    soft scores; `exchanges` (R - 1), mean chance of exchange; `counts` (5,), of rung 0's
+    moves made, moves tried and passes, then the batch and the passes before it.  All, and
+    the `tally` (m, m) of the batch, are zero before the first sweep and right after the
+    last.  `rows`, all of them, are shuffled from sweep to sweep.
     """
     n_rungs, m = states.shape
     n_batches = len(stones_above)
-    rows = np.arange(m)
-    tally = np.zeros((m, m))
     above = np.empty(n_rungs)
     below = np.empty(n_rungs)
-    batch_sum[:] = 0.0
-    batch_squares[:] = 0.0
-    stones_above[:] = 0.0
-    stones_below[:] = 0.0
-    rung_moments[:] = 0.0
-    exchanges[:] = 0.0
-    counts = np.zeros(3, np.int64)
     nothing = np.zeros(0, np.int64)
-    for batch in range(n_batches):
-        first = batch * n_sweeps // n_batches
-        last = (batch + 1) * n_sweeps // n_batches
-        tally[:] = 0.0
-        n_passes = counts[2]
-        for s in range(first, last):
-            sweep(cold, 1.0, states[0], rows, s, periods, block_size, rng, tally, counts)
-            for r in range(1, n_rungs):
-                if betas[r] == 0.0:
-                    shuffle(states[r], rng)
-                else:
-                    sweep(
-                        soft,
-                        betas[r],
-                        states[r],
-                        rows,
-                        s,
-                        periods,
-                        block_size,
-                        rng,
-                        tally,
-                        nothing,
-                    )
-            for r in range(n_rungs):
-                value = total_score(soft, states[r])
-                rung_moments[r, 0] += value
-                rung_moments[r, 1] += value * value
-                # seen from its own rung and from the colder one
-                if r + 1 < n_rungs:
-                    below[r] = (betas[r] - betas[r + 1]) * value
-                if r > 1:
-                    above[r - 1] = (betas[r - 1] - betas[r]) * value
-            energy = total_score(cold, states[0])
-            if n_rungs > 1:
-                below[0] = energy - betas[1] * total_score(soft, states[0])
-                above[0] = total_score(cold, states[1]) - betas[1] * total_score(
-                    soft, states[1]
+    for s in range(first, last):
+        batch = counts[3]
+        sweep(cold, 1.0, states[0], rows, s, periods, block_size, rng, tally, counts)
+        for r in range(1, n_rungs):
+            if betas[r] == 0.0:
+                shuffle(states[r], rng)
+            else:
+                sweep(
+                    soft,
+                    betas[r],
+                    states[r],
+                    rows,
+                    s,
+                    periods,
+                    block_size,
+                    rng,
+                    tally,
+                    nothing,
                 )
-            if (s + 1) % thin == 0:
-                record = (s + 1) // thin - 1
-                energies[record] = energy
+        for r in range(n_rungs):
+            value = total_score(soft, states[r])
+            rung_moments[r, 0] += value
+            rung_moments[r, 1] += value * value
+            # seen from its own rung and from the colder one
+            if r + 1 < n_rungs:
+                below[r] = (betas[r] - betas[r + 1]) * value
+            if r > 1:
+                above[r - 1] = (betas[r - 1] - betas[r]) * value
+        energy = total_score(cold, states[0])
+        if n_rungs > 1:
+            below[0] = energy - betas[1] * total_score(soft, states[0])
+            above[0] = total_score(cold, states[1]) - betas[1] * total_score(
+                soft, states[1]
+            )
+        if (s + 1) % thin == 0:
+            record = (s + 1) // thin - 1
+            energies[record] = energy
+            for i in range(m):
+                trace[record, i] = states[0, i]
+        for r in range(n_rungs - 1):
+            stones_above[batch, r] += half_exp(above[r] - centers[r])
+            stones_below[batch, r] += half_exp(centers[r] - below[r])
+            chance = math.exp(min(above[r] - below[r], 0.0))
+            exchanges[r] += chance
+            if r % 2 == s % 2 and uniform(rng) < chance:
                 for i in range(m):
-                    trace[record, i] = states[0, i]
-            for r in range(n_rungs - 1):
-                stones_above[batch, r] += half_exp(above[r] - centers[r])
-                stones_below[batch, r] += half_exp(centers[r] - below[r])
-                chance = math.exp(min(above[r] - below[r], 0.0))
-                exchanges[r] += chance
-                if r % 2 == s % 2 and uniform(rng) < chance:
-                    for i in range(m):
-                        kept = states[r, i]
-                        states[r, i] = states[r + 1, i]
-                        states[r + 1, i] = kept
-        length = max(last - first, 1)
-        stones_above[batch] /= length
-        stones_below[batch] /= length
-        n_passes = max(counts[2] - n_passes, 1)
-        for i in range(m):
-            for j in range(m):
-                mean = tally[i, j] / n_passes
-                batch_sum[i, j] += mean
-                batch_squares[i, j] += mean * mean
-    rung_moments /= n_sweeps
-    exchanges /= n_sweeps
-    return counts[0] / max(counts[1], 1)
+                    kept = states[r, i]
+                    states[r, i] = states[r + 1, i]
+                    states[r + 1, i] = kept
+        if s + 1 == (batch + 1) * n_sweeps // n_batches:
+            length = s + 1 - batch * n_sweeps // n_batches
+            stones_above[batch] /= length
+            stones_below[batch] /= length
+            end_batch(tally, counts, batch_sum, batch_squares)
+    if last == n_sweeps:
+        rung_moments /= n_sweeps
+        exchanges /= n_sweeps
+
+
+@njit(cache=True, nogil=True)
+def end_batch(tally, counts, batch_sum, batch_squares):
+    """Add the mean tally of a batch to the sums, and begin the next batch."""
+    m = len(tally)
+    n_passes = max(counts[2] - counts[4], 1)
+    for i in range(m):
+        for j in range(m):
+            mean = tally[i, j] / n_passes
+            batch_sum[i, j] += mean
+            batch_squares[i, j] += mean * mean
+            tally[i, j] = 0.0
+    counts[3] += 1
+    counts[4] = counts[2]
 
 
 @njit(cache=True, nogil=True)
 def sweep(scores, beta, matching, rows, s, periods, block_size, rng, tally, counts):
     """Make the passes of sweep number `s`.
 
-    For rung 0 `counts` (3,) gains the moves made, the moves tried and the passes; for the
+    For rung 0 `counts` gains the moves made, the moves tried and the passes; for the
     others it is empty, and nothing is tallied.
     """
     m = len(matching)

@@ -23,7 +23,7 @@ import numpy as np
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
-from permatch.kernels.assignment import best_matchings
+from permatch.kernels.sliced import best_matchings
 from permatch.objectives.losses import LossOffsets, hamming_offsets
 from permatch.objectives.stacks import FeatureStack
 

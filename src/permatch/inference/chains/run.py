@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
 from permatch.inference.base import Job, check_feasible
 from permatch.inference.chains.estimates import ChainOutput, sum_up
@@ -14,7 +15,7 @@ from permatch.inference.chains.ladder import Ladder
 from permatch.inference.chains.report import ChainReport
 from permatch.inference.chains.starts import starting_matchings
 from permatch.kernels.random import seed_state
-from permatch.kernels.scaling import scale_stack
+from permatch.kernels.sliced import scale_stack
 from permatch.kernels.swap_chain import run_chain
 
 #: Most states of a chain kept for its diagnostics.
@@ -23,6 +24,8 @@ _MOST_BATCHES = 16
 # Shares of the burn-in after which the rungs are placed anew; what is left over settles.
 _TUNINGS = (1 / 8, 1 / 8, 1 / 4)
 _FEWEST_SWEEPS = 16
+# Sweeps made before the clock is looked at.
+_FIRST_SLICE = 16
 
 
 def balanced(scores: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -74,32 +77,44 @@ class GraphChains:
         n_batches = max(min(_MOST_BATCHES, n_sweeps // 4), 1)
         trace = np.empty((n_sweeps // thin, size), dtype=np.int16)
         energies = np.empty(n_sweeps // thin)
-        batch_sum = np.empty((size, size))
-        batch_squares = np.empty((size, size))
-        stones_above = np.empty((n_batches, n_rungs - 1))
-        stones_below = np.empty((n_batches, n_rungs - 1))
-        moments = np.empty((n_rungs, 2))
-        exchanges = np.empty(n_rungs - 1)
-        move_rate = run_chain(
-            ladder.cold,
-            ladder.soft,
-            ladder.betas,
-            ladder.centers,
-            self.states[chain],
-            self.periods,
-            self.block_size,
-            n_sweeps,
-            thin,
-            self.streams[chain],
-            trace,
-            energies,
-            batch_sum,
-            batch_squares,
-            stones_above,
-            stones_below,
-            moments,
-            exchanges,
-        )
+        batch_sum = np.zeros((size, size))
+        batch_squares = np.zeros((size, size))
+        stones_above = np.zeros((n_batches, n_rungs - 1))
+        stones_below = np.zeros((n_batches, n_rungs - 1))
+        moments = np.zeros((n_rungs, 2))
+        exchanges = np.zeros(n_rungs - 1)
+        rows = np.arange(size)
+        tally = np.zeros((size, size))
+        counts = np.zeros(5, dtype=np.int64)
+
+        def sweep(first: int, last: int) -> None:
+            run_chain(
+                ladder.cold,
+                ladder.soft,
+                ladder.betas,
+                ladder.centers,
+                self.states[chain],
+                self.periods,
+                self.block_size,
+                n_sweeps,
+                thin,
+                self.streams[chain],
+                trace,
+                energies,
+                batch_sum,
+                batch_squares,
+                stones_above,
+                stones_below,
+                moments,
+                exchanges,
+                rows,
+                tally,
+                counts,
+                first,
+                last,
+            )
+
+        run_slices(sweep, n_sweeps, _FIRST_SLICE)
         return ChainOutput(
             trace,
             energies,
@@ -109,7 +124,7 @@ class GraphChains:
             stones_below,
             moments,
             exchanges,
-            move_rate,
+            float(counts[0] / max(counts[1], 1)),
         )
 
     def tune(self) -> None:

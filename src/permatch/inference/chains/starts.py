@@ -3,7 +3,7 @@
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.kernels.assignment import best_matchings
+from permatch.kernels.sliced import best_matchings
 
 # Edges of the mode that are tried as the forbidden one.
 _MOST_TRIES = 8
