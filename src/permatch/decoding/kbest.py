@@ -16,6 +16,9 @@ from permatch._validation import (
 from permatch.decoding.lap import best_matching, subtract_row_maxima
 from permatch.kernels import murty
 
+# Matchings whose scores are added up at a time.
+_AT_ONCE = 1 << 14
+
 
 @dataclass(frozen=True, eq=False)
 class KBest:
@@ -101,10 +104,20 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
         raise no_perfect_matching(scores)
     matchings = matchings[:n_found]
     # Sums of the original scores, each rounded once; they may order near ties differently.
-    picked = scores[np.arange(m), matchings]
-    totals = np.array([math.fsum(row) for row in picked.tolist()])
+    totals = np.concatenate(
+        [
+            _totals(scores, matchings[first : first + _AT_ONCE])
+            for first in range(0, n_found, _AT_ONCE)
+        ]
+    )
     rank = np.argsort(-totals, kind="stable")
     return _lead_with(best_matching(scores), matchings[rank], totals[rank])
+
+
+def _totals(scores: FloatArray, matchings: IntArray) -> FloatArray:
+    """Return the scores of some matchings, each rounded once."""
+    picked = scores[np.arange(len(scores)), matchings]
+    return np.array([math.fsum(row) for row in picked.tolist()])
 
 
 def _lead_with(mode: IntArray, matchings: IntArray, totals: FloatArray) -> KBest:

@@ -31,14 +31,19 @@ M. L. Miller, H. S. Stone and I. J. Cox, "Optimizing Murty's ranked assignment m
 IEEE Transactions on Aerospace and Electronic Systems 33 (1997).
 """
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from permatch._parallel import run_slices
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch.kernels.assignment import solve
+from permatch.kernels.heap import Heap, drop, empty_heap, put
+from permatch.kernels.sliced import solve
+
+# Entries of tables that a first slice looks at, matchings that it copies, and room on the
+# heap to begin with.
+_FEW_STEPS, _FEW_TAKEN, _FEW_WAITING = 1 << 22, 1 << 12, 1 << 16
 
 
 class Nodes(NamedTuple):
@@ -233,21 +238,26 @@ def _repair(cost, nodes, slot, place, limit, child, work):
 
 
 @njit(cache=True, nogil=True)
-def _search(cost, k, nodes, work):
-    """Fill slots from the root in slot 0; return the kept ones as (-excess, 0, slot)."""
+def _search(cost, k, nodes, work, heap, kept, counts, n_steps):
+    """Take `n_steps` entries off the heap; return whether all that is needed is found.
+
+    `counts` holds the entries of `heap` and of `kept`.  Return early, with False, when the
+    heap may not have room for the next step.
+    """
     m = cost.shape[0]
-    # Entries are (key, -place, slot): a child waiting at its place in the node's order, or
-    # with place m the node itself, waiting to be split.  Equal keys: smallest part first.
-    heap = [(0.0, -m, 0)]
-    # The k cheapest so far, most expensive in front.  One slot more than k is the spare.
-    kept = [(-0.0, 0, 0)]
-    spare = len(kept)
-    worst = 0.0 if k == 1 else np.inf
-    while len(heap) > 0:
-        key, place, slot = heapq.heappop(heap)
-        if key >= worst:
+    n_waiting, n_kept = counts[0], counts[1]
+    spare = counts[2]
+    worst = -kept.key[0] if n_kept == k else np.inf
+    is_done = False
+    for _ in range(n_steps):
+        if n_waiting + m > len(heap.key):
             break
-        place = -place
+        if n_waiting == 0 or heap.key[0] >= worst:
+            is_done = True
+            break
+        key, place, slot = heap.key[0], -heap.place[0], heap.slot[0]
+        drop(heap, n_waiting)
+        n_waiting -= 1
         first = nodes.n_fixed[slot]
         for j in range(m):
             work.is_denied[j] = False
@@ -258,7 +268,8 @@ def _search(cost, k, nodes, work):
             for t in range(m - first - 1):  # the last free row alone has nowhere to go
                 bound = nodes.excess[slot] + work.bound[t]
                 if bound < worst:
-                    heapq.heappush(heap, (bound, -(first + t), slot))
+                    put(heap, n_waiting, bound, -(first + t), slot)
+                    n_waiting += 1
             continue
         limit = worst - nodes.excess[slot]
         added = _repair(cost, nodes, slot, place, limit, spare, work)
@@ -270,52 +281,27 @@ def _search(cost, k, nodes, work):
         nodes.n_fixed[spare] = place
         nodes.parent[spare] = slot
         nodes.excess[spare] = excess
-        heapq.heappush(heap, (excess, -m, spare))
-        if len(kept) < k:
-            heapq.heappush(kept, (-excess, 0, spare))
-            spare = len(kept)
-        else:
-            _, _, spare = heapq.heappushpop(kept, (-excess, 0, spare))
-        if len(kept) == k:
-            worst = -kept[0][0]
-    return kept
+        put(heap, n_waiting, excess, -m, spare)
+        n_waiting += 1
+        put(kept, n_kept, -excess, 0, spare)
+        n_kept += 1
+        spare = n_kept
+        if n_kept > k:
+            spare = kept.slot[0]
+            drop(kept, n_kept)
+            n_kept -= 1
+        if n_kept == k:
+            worst = -kept.key[0]
+    counts[0], counts[1], counts[2] = n_waiting, n_kept, spare
+    return is_done
 
 
 @njit(cache=True, nogil=True)
-def k_best(cost, k, matchings, excess):
-    """Fill `matchings` (k, m) and `excess` (k,), cheapest first; return how many exist.
-
-    `cost` is (m, m), entries finite or ``+inf`` (forbidden).  `excess` is the cost above
-    the optimum.  Fewer than k are filled when the graph has fewer perfect matchings.
-    """
+def _place_root(cost, nodes, reduced):
+    """Fill `reduced`, the costs above the optimum in slot 0, and make that the root."""
     m = cost.shape[0]
-    nodes = Nodes(
-        np.empty((k + 1, m), np.int64),
-        np.empty((k + 1, m), np.int64),
-        np.empty((k + 1, m)),
-        np.empty(k + 1, np.int64),
-        np.empty(k + 1, np.int64),
-        np.empty(k + 1),
-    )
-    work = Scratch(
-        np.empty((m, m)),
-        np.empty(m),
-        np.empty(m),
-        np.empty(m),
-        np.empty(m),
-        np.empty(m),
-        np.empty(m, np.int64),
-        np.empty(m, np.int64),
-        np.empty(m, np.int64),
-        np.empty(m, np.int64),
-        np.empty(m, np.int64),
-        np.empty(m, np.bool_),
-    )
     matching = nodes.matching[0]
     price = nodes.price[0]
-    if not solve(cost, work.row_price, price, matching, work.row_of):
-        return 0
-    reduced = np.empty((m, m))
     for i in range(m):
         row_price = cost[i, matching[i]] - price[matching[i]]
         for j in range(m):
@@ -327,11 +313,64 @@ def k_best(cost, k, matchings, excess):
     nodes.n_fixed[0] = 0
     nodes.parent[0] = -1
     nodes.excess[0] = 0.0
-    kept = _search(reduced, k, nodes, work)
-    n_found = len(kept)
-    for rank in range(n_found - 1, -1, -1):
-        _, _, slot = heapq.heappop(kept)
+
+
+@njit(cache=True, nogil=True)
+def _take(nodes, kept, matchings, excess, first, last):
+    """Fill ranks ``last - 1`` down to `first` with the most expensive that are kept."""
+    for rank in range(last - 1, first - 1, -1):
+        slot = kept.slot[0]
+        drop(kept, rank + 1)
         excess[rank] = nodes.excess[slot]
-        for i in range(m):
+        for i in range(matchings.shape[1]):
             matchings[rank, i] = nodes.matching[slot, i]
+
+
+def k_best(cost: FloatArray, k: int, matchings: IntArray, excess: FloatArray) -> int:
+    """Fill `matchings` (k, m) and `excess` (k,), cheapest first; return how many exist.
+
+    `cost` is (m, m), entries finite or ``+inf`` (forbidden).  `excess` is the cost above
+    the optimum.  Fewer than k are filled when the graph has fewer perfect matchings.
+    """
+    m = len(cost)
+    nodes = Nodes(
+        np.empty((k + 1, m), np.int64),
+        np.empty((k + 1, m), np.int64),
+        np.empty((k + 1, m)),
+        np.empty(k + 1, np.int64),
+        np.empty(k + 1, np.int64),
+        np.empty(k + 1),
+    )
+    work = Scratch(
+        np.empty((m, m)),
+        *(np.empty(m) for _ in range(5)),
+        *(np.empty(m, np.int64) for _ in range(5)),
+        np.empty(m, np.bool_),
+    )
+    if not solve(cost, work.row_price, nodes.price[0], nodes.matching[0], work.row_of):
+        return 0
+    reduced = np.empty((m, m))
+    _place_root(cost, nodes, reduced)
+    # Entries are (key, -place, slot): a child waiting at its place in the node's order, or
+    # with place m the node itself, waiting to be split.  Equal keys: smallest part first.
+    heap = empty_heap(1 + 2 * m + min(k * m, _FEW_WAITING))
+    heap.key[0], heap.place[0], heap.slot[0] = 0.0, -m, 0
+    # The k cheapest so far, most expensive in front.  One slot more than k is the spare.
+    kept = empty_heap(k + 1)
+    kept.key[0], kept.place[0], kept.slot[0] = -0.0, 0, 0
+    counts = np.ones(3, np.int64)
+
+    def search(first: int, last: int) -> bool:
+        nonlocal heap
+        if counts[0] + m > len(heap.key):
+            heap = Heap(*(np.concatenate([part, np.empty_like(part)]) for part in heap))
+        return _search(reduced, k, nodes, work, heap, kept, counts, last - first)
+
+    run_slices(search, 1 << 62, max(_FEW_STEPS // (m * m + 1), 1))
+    n_found = int(counts[1])
+
+    def take(first: int, last: int) -> None:
+        _take(nodes, kept, matchings, excess, n_found - last, n_found - first)
+
+    run_slices(take, n_found, _FEW_TAKEN)
     return n_found
