@@ -1,5 +1,6 @@
 """Checks made once, at the public edge; everything below trusts its input."""
 
+import math
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from permatch._memory import LITTLE, available_memory
 from permatch._types import FloatArray, IntArray
 from permatch.errors import (
     InfeasibleGraphError,
@@ -303,7 +305,14 @@ def check_jobs(n_jobs: Any) -> int:
 
 @contextmanager
 def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
-    """Turn a failed allocation of about `n_bytes` into an error that says so."""
+    """Refuse to allocate about `n_bytes` if there are fewer, and say so if it fails."""
+    # Systems grant memory they do not have, and end the process when it is used.
+    left = available_memory() if n_bytes > LITTLE else math.inf
+    if n_bytes > left:
+        raise SizeLimitError(
+            f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, and {left / 2**30:.3g} GiB "
+            "are available. Ask for less."
+        )
     try:
         if n_bytes > 2.0**46:  # NumPy's own words for this are about dimensions
             raise MemoryError

@@ -20,8 +20,8 @@ from permatch.inference.sampling.estimates import (
 from permatch.inference.sampling.nesting_table import NestingTable, deepen
 from permatch.inference.sampling.proposals import balanced_weights, make_plan, tightest_plan
 from permatch.inference.scaling import reduce_scores
-from permatch.kernels.particles import run_filter
 from permatch.kernels.random import seed_state
+from permatch.kernels.sliced_draws import run_filter
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value
 

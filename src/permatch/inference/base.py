@@ -8,6 +8,7 @@ is a frozen dataclass of options.  The public `infer` checks, sorts graphs by si
 reports; the private `_infer_stack` computes.
 """
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from permatch._memory import LITTLE, available_memory
 from permatch._parallel import run_tasks
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray, Scores
@@ -123,7 +125,7 @@ class AbstractEngine(ABC):
         batch = check_batch(scores, check=check)
         job = Job(check_jobs(n_jobs), progress)
         for _, stack in batch.stacks:
-            self.check_size(stack.shape[1])
+            self.check_size(stack.shape[1], min(job.n_jobs, len(stack)))
         results = [self._answer(stack, members, job) for members, stack in batch.stacks]
         diagnostics = merge(self.name, [result.diagnostics for result in results])
         is_exact = all(result.is_exact for result in results)
@@ -157,15 +159,36 @@ class AbstractEngine(ABC):
             _tables(places, [r.marginal_errors for r in results], batch.n_graphs),
         )
 
-    def check_size(self, size: int) -> None:
-        """Raise SizeLimitError, with cost and alternatives, if `size` is too large."""
+    def check_size(self, size: int, n_at_once: int = 1) -> None:
+        """Raise SizeLimitError, with cost and alternatives, if `size` is too large.
+
+        So it is above `max_size`, and where `n_at_once` graphs of it, one per thread, need
+        more memory than is available.
+        """
         if size <= self.max_size:
+            self._check_memory(size, n_at_once)
             return
         raise SizeLimitError(
             f"{type(self).__name__} handles graphs of size at most {self.max_size}, got "
             f"{size}. It would take {seconds_in_words(self.log2_seconds(size))} on one "
             f"thread and {bytes_in_words(self.log2_bytes(size))} of memory per graph. "
             + self._advice(size)
+        )
+
+    def _check_memory(self, size: int, n_at_once: int) -> None:
+        """Raise SizeLimitError if graphs need more memory than is available."""
+        log2_needed = self.log2_bytes(size) + math.log2(max(n_at_once, 1))
+        if log2_needed <= math.log2(LITTLE):
+            return
+        left = available_memory()
+        if log2_needed <= math.log2(max(left, 1.0)):
+            return
+        at_once = f", {n_at_once} of them at a time" if n_at_once > 1 else ""
+        fewer = "Use fewer threads (n_jobs). " if n_at_once > 1 else ""
+        raise SizeLimitError(
+            f"{type(self).__name__} needs {bytes_in_words(log2_needed)} of memory for "
+            f"graphs of size {size}{at_once}; {bytes_in_words(math.log2(max(left, 1.0)))} "
+            f"are available. {fewer}{self._advice(self.largest_max_size + 1)}"
         )
 
     def _advice(self, size: int) -> str:

@@ -1,22 +1,32 @@
 """Inference by its definition: add up every matching.  The oracle of all tests."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
 
+from permatch._parallel import check_stopped
 from permatch._types import FloatArray, IntArray
+from permatch._validation import enough_memory
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.result import Diagnostics, StackResult
+
+# Rows whose matchings are listed at once.
+_ROWS_AT_ONCE = 9
 
 
 @lru_cache(maxsize=2)
 def all_matchings(size: int) -> IntArray:
     """Return every matching of `size` nodes, (size!, size), in lexicographic order."""
-    listed = np.array(list(permutations(range(size))), dtype=np.intp)
-    table = listed.reshape(math.factorial(size), size)
+    n_matchings = math.factorial(size)
+    # Tuples of pointers first, then the table.
+    n_bytes = float(n_matchings) * (16 * size + 64) if size < 100 else math.inf
+    with enough_memory(f"the list of all matchings of {size} nodes", n_bytes):
+        listed = np.array(list(permutations(range(size))), dtype=np.intp)
+    table = listed.reshape(n_matchings, size)
     table.flags.writeable = False
     return table
 
@@ -34,7 +44,7 @@ class Enumeration(AbstractEngine):
 
     Notes
     -----
-    O(m m!) time and memory.
+    O(m m!) time; the 9! matchings of nine rows are in memory, whatever the others do.
 
     Examples
     --------
@@ -56,12 +66,11 @@ class Enumeration(AbstractEngine):
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes one graph needs."""
-        return math.lgamma(size + 1) / math.log(2.0) + math.log2(size + 4) + 4.0
+        n_rows = min(size, _ROWS_AT_ONCE)
+        return math.lgamma(n_rows + 1) / math.log(2.0) + math.log2(size + 4) + 5.0
 
     def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
         n_graphs, size = scores.shape[:2]
-        matchings = all_matchings(size)
-        rows = np.arange(size)
         # -inf in a row of -inf: keep it, rather than make a NaN of it
         tops = scores.max(axis=2, initial=-np.inf, keepdims=True)
         tops[np.isneginf(tops)] = 0.0
@@ -70,21 +79,57 @@ class Enumeration(AbstractEngine):
         marginals = np.empty_like(scores)
 
         def solve(g: int) -> None:
-            totals = shifted[g][rows, matchings].sum(axis=1)
-            best = int(totals.argmax())
-            if totals[best] == -np.inf:
+            total, masses, best = _add_up(shifted[g])
+            if total == 0.0:
                 log_partitions[g] = -np.inf
                 return
-            weights = np.exp(totals - totals[best])
-            total = weights.sum()
             # The best matching's own scores, summed exactly: shifts leave no trace.
-            terms = [*scores[g][rows, matchings[best]], math.log(total)]
+            terms = [*scores[g][np.arange(size), best], math.log(total)]
             log_partitions[g] = math.fsum(terms)
-            for i in rows:
-                mass = np.bincount(matchings[:, i], weights, minlength=size)
-                marginals[g, i] = np.minimum(mass / total, 1.0)
+            marginals[g] = np.minimum(masses / total, 1.0)
 
         job.run(solve, n_graphs)
         check_feasible(log_partitions, scores, members)
         diagnostics = Diagnostics(self.name, "asked for", size, n_graphs)
         return StackResult(log_partitions, marginals, diagnostics)
+
+
+def _blocks(size: int) -> Iterator[IntArray]:
+    """Yield all matchings in order, those with the same first rows at once."""
+    n_rows = min(size, _ROWS_AT_ONCE)
+    rest = all_matchings(n_rows)
+    if n_rows == size:
+        yield rest
+        return
+    for begin in permutations(range(size), size - n_rows):
+        block = np.empty((len(rest), size), dtype=np.intp)
+        block[:, : size - n_rows] = begin
+        block[:, size - n_rows :] = np.setdiff1d(np.arange(size), begin)[rest]
+        check_stopped()
+        yield block
+
+
+def _add_up(scores: FloatArray) -> tuple[float, FloatArray, IntArray]:
+    """Return the weight of all matchings, those with each edge (m, m), and the best.
+
+    Weights are relative to that of the best matching; 0 if there is none.
+    """
+    size = len(scores)
+    rows = np.arange(size)
+    best, total, masses = -np.inf, 0.0, np.zeros_like(scores)
+    matching = rows
+    for block in _blocks(size):
+        totals = scores[rows, block].sum(axis=1)
+        leader = int(totals.argmax())
+        if totals[leader] == -np.inf:
+            continue
+        if totals[leader] > best:
+            factor = math.exp(best - totals[leader])
+            total *= factor
+            masses *= factor
+            best, matching = float(totals[leader]), block[leader]
+        weights = np.exp(totals - best)
+        total += float(weights.sum())
+        for i in rows:
+            masses[i] += np.bincount(block[:, i], weights, minlength=size)
+    return total, masses, matching

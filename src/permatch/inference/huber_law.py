@@ -6,15 +6,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_choice, keep
 from permatch.inference.sampling.perfect import PerfectSampler, Trials
 from permatch.inference.sampling.proposals import balanced_weights, columns_by_entropy
 from permatch.kernels.bounds import fill_huber_law, huber_law_nodes
-from permatch.kernels.huber_law import try_chunk
+from permatch.kernels.huber_law import fill_ratios, try_some
 from permatch.kernels.random import seed_state
 
 _BOUNDS = ("published", "tight")
+# Multiplications of a first slice of trials.
+_FEW = 1e8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +91,23 @@ class HuberLaw(PerfectSampler):
     def _trials(self, reduced: FloatArray, key: tuple[int, ...]) -> tuple[Trials, float]:
         size = len(reduced)
         weights, bounds, order, is_transposed, log_bound = self._tables(reduced)
+        shrinks, ratios = np.empty_like(weights), np.empty_like(weights)
+        fill_ratios(weights, bounds, shrinks, ratios)
 
         def trials(chunk: int) -> tuple[IntArray, IntArray]:
             n = self.trials_per_chunk
             numbers = np.empty(n, np.int64)
             rows = np.empty((n, size), np.int64)
             state = seed_state(*key, chunk)
-            n_found = try_chunk(weights, bounds, state, n, numbers, rows)
+            n_found = 0
+
+            def make(first: int, last: int) -> None:
+                nonlocal n_found
+                n_found = try_some(
+                    shrinks, ratios, state, n_found, numbers, rows, first, last
+                )
+
+            run_slices(make, n, int(_FEW / (size * size + 1)) + 1)
             matchings = np.empty((n_found, size), dtype=np.intp)
             if is_transposed:
                 matchings[:, order] = rows[:n_found]

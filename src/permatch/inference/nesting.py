@@ -27,8 +27,8 @@ from permatch.inference.sampling.estimates import Answer
 from permatch.inference.sampling.nesting_run import NestingRun, Settings
 from permatch.inference.sampling.nesting_table import deepen
 from permatch.inference.scaling import reduce_stack
-from permatch.kernels.nesting import weigh_chunk
 from permatch.kernels.random import seed_state
+from permatch.kernels.sliced_draws import weigh_chunk
 
 _CERTIFICATES = ("asymptotic", "rigorous")
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
@@ -166,7 +166,8 @@ class Nesting(AbstractEngine):
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes one graph needs."""
-        return math.log2(200.0 * (size + 1.0) ** 2)
+        n_particles = self.particles if isinstance(self.particles, int) else 0
+        return math.log2(200.0 * (size + 1.0) ** 2 + 32.0 * n_particles * size)
 
     def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
         reduced, offsets = reduce_stack(scores, members)

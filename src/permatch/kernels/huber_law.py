@@ -17,31 +17,37 @@ from permatch.kernels.random import uniform
 
 
 @njit(cache=True, nogil=True)
-def try_chunk(weights, bounds, state, n_trials, trials, matchings):
-    """Make `n_trials` trials; return how many were accepted.
+def fill_ratios(weights, bounds, shrinks, ratios):
+    """Fill `shrinks` and `ratios` (n, n), what columns need to know of rows.
+
+    Every weight is in [0, 1]; `bounds` (n, n + 1) are row bounds that nest.
+    """
+    n = weights.shape[0]
+    for c in range(n):
+        for i in range(n):
+            shrinks[c, i] = bounds[i, c + 1] / bounds[i, c]
+            ratios[c, i] = weights[i, c] / bounds[i, c + 1]
+
+
+@njit(cache=True, nogil=True)
+def try_some(shrinks, ratios, state, n_accepted, trials, matchings, first, last):
+    """Make trials ``first .. last - 1``; return how many were accepted so far.
 
     Parameters
     ----------
-    weights : (n, n) array
-        Weights, every entry in [0, 1].
-    bounds : (n, n + 1) array
-        Row bounds that nest.
+    shrinks, ratios : (n, n) arrays
+        From `fill_ratios`.
+    n_accepted : int
+        How many were accepted before.
     trials : array of int
         Receives the numbers, from 0, of the accepted trials.
     matchings : array of int
         Receives for every accepted trial the row of each column.
     """
-    n = weights.shape[0]
-    shrinks = np.empty((n, n))
-    ratios = np.empty((n, n))
-    for c in range(n):
-        for i in range(n):
-            shrinks[c, i] = bounds[i, c + 1] / bounds[i, c]
-            ratios[c, i] = weights[i, c] / bounds[i, c + 1]
+    n = shrinks.shape[0]
     free = np.empty(n, np.int64)
     chosen = np.empty(n, np.int64)
-    n_accepted = 0
-    for trial in range(n_trials):
+    for trial in range(first, last):
         for i in range(n):
             free[i] = i
         is_accepted = True

@@ -74,19 +74,26 @@ def fill_head(weights, tail_bounds, head):
     head[0, :] = 0.0
     head[0, 0] = 1.0
     for row in range(n):
-        largest = 0.0
-        for state in range(1 << d):
-            value = head[row, state] * tail_bounds[row]
-            for c in range(d):
-                if state >> c & 1:
-                    value += weights[row, c] * head[row, state ^ (1 << c)]
-            head[row + 1, state] = value
-            largest = max(largest, value)
-        log_scale += math.log(largest)
-        for state in range(1 << d):
-            head[row + 1, state] /= largest
+        log_scale += _add_head_row(weights[row], tail_bounds[row], head, row)
     last = head[n, (1 << d) - 1]
     return log_scale + (math.log(last) if last > 0.0 else -np.inf)
+
+
+@njit(cache=True, nogil=True)
+def _add_head_row(weights, tail_bound, head, row):
+    """Fill the table after one row more; return the log of what was divided out."""
+    d = len(weights)
+    largest = 0.0
+    for state in range(1 << d):
+        value = head[row, state] * tail_bound
+        for c in range(d):
+            if state >> c & 1:
+                value += weights[c] * head[row, state ^ (1 << c)]
+        head[row + 1, state] = value
+        largest = max(largest, value)
+    for state in range(1 << d):
+        head[row + 1, state] /= largest
+    return math.log(largest)
 
 
 @njit(cache=True, nogil=True)

@@ -8,65 +8,105 @@ weights is an unbiased estimate of Z / U, as without resampling.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from permatch._types import FloatArray, IntArray
 from permatch.kernels.lanes import LANES, choose_rows, load, splat
-from permatch.kernels.nesting import add_block, draw_head, make_scratch
+from permatch.kernels.nesting import Proposal, add_block, draw_head, make_scratch
 from permatch.kernels.random import uniform
 from permatch.kernels.simd import store
 
 
-@njit(cache=True, nogil=True)
-def run_filter(proposal, state, n_particles, sums):
-    """Run one filter of `n_particles`, a multiple of `LANES`; add its end to the sums.
+class Particles(NamedTuple):
+    """All particles of a filter, in blocks of `LANES`.
 
-    Return how often particles were drawn anew.
+    Those in ``free[now]`` and ``rows[now]``, with ``now = counts[0]``, are current;
+    ``counts[1]`` says how often they were drawn anew.
     """
-    n, k = proposal.tail.shape
-    d = proposal.head_weights.shape[1]
+
+    free: FloatArray  # (2, n_blocks, n, LANES)
+    rows: IntArray  # (2, n_blocks, n, LANES)
+    logs: FloatArray  # (n_blocks, LANES)
+    promises: FloatArray  # (n_blocks, LANES)
+    counts: IntArray  # (2,)
+
+
+def start_particles(proposal: Proposal, n_particles: int) -> Particles:
+    """Return particles, a multiple of `LANES`, that have taken no column yet."""
     n_blocks = n_particles // LANES
-    free = np.ones((n_blocks, n, LANES))
-    rows = np.zeros((n_blocks, n, LANES), np.int64)
-    logs = np.zeros((n_blocks, LANES))
-    promises = np.empty((n_blocks, LANES))
-    other_free = np.empty_like(free)
-    other_rows = np.empty_like(rows)
+    shape = (2, n_blocks, len(proposal.tail), LANES)
+    return Particles(
+        np.ones(shape),
+        np.zeros(shape, np.int64),
+        np.zeros((n_blocks, LANES)),
+        np.empty((n_blocks, LANES)),
+        np.zeros(2, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def take_heads(proposal, state, particles, first, last):
+    """Let blocks ``first .. last - 1`` take the columns of the head."""
+    if proposal.head_weights.shape[1] > 0:
+        for b in range(first, last):
+            for lane in range(LANES):
+                draw_head(proposal, lane, particles.free[0, b], state, particles.rows[0, b])
+
+
+@njit(cache=True, nogil=True)
+def take_columns(proposal, state, particles, first, last):
+    """Let blocks take the columns up to the tail: steps ``first .. last - 1``.
+
+    Step s is that of block ``s % n_blocks`` at column ``s // n_blocks``.  Return whether
+    there is nothing left to do, as no particle can be completed.
+    """
+    free, rows, logs, promises, counts = particles
+    d = proposal.head_weights.shape[1]
+    n_blocks = len(logs)
     totals = np.empty((3, LANES))
     chosen = np.empty(LANES, np.int64)
-    n_resampled = 0
-    if d > 0:
-        for b in range(n_blocks):
-            for lane in range(LANES):
-                draw_head(proposal, lane, free[b], state, rows[b])
-    for col in range(n - d - k):
-        for b in range(n_blocks):
-            choose_rows(proposal.ratios, col, free[b], state, totals, chosen)
-            for lane in range(LANES):
-                row = chosen[lane]
-                rows[b, d + col, lane] = row
-                factor = totals[0, lane] * proposal.gains[col, row]
-                logs[b, lane] += math.log(factor) if factor > 0.0 else -np.inf
-            look_ahead(proposal.lookahead, col, free[b], logs[b], promises[b])
-        if is_uneven(promises):
-            mean = resample(promises, logs, free, rows, other_free, other_rows, state)
-            free, other_free = other_free, free
-            rows, other_rows = other_rows, rows
-            n_resampled += 1
+    for step in range(first, last):
+        now = counts[0]
+        col, b = step // n_blocks, step % n_blocks
+        choose_rows(proposal.ratios, col, free[now, b], state, totals, chosen)
+        for lane in range(LANES):
+            row = chosen[lane]
+            rows[now, b, d + col, lane] = row
+            factor = totals[0, lane] * proposal.gains[col, row]
+            logs[b, lane] += math.log(factor) if factor > 0.0 else -np.inf
+        look_ahead(proposal.lookahead, col, free[now, b], logs[b], promises[b])
+        if b == n_blocks - 1 and is_uneven(promises):
+            other = 1 - now
+            mean = resample(
+                promises, logs, free[now], rows[now], free[other], rows[other], state
+            )
+            counts[0] = other
+            counts[1] += 1
             if mean == -np.inf:
-                break
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def add_particles(proposal, particles, sums, first, last):
+    """Add the ends of blocks ``first .. last - 1`` to the sums."""
+    n, k = proposal.tail.shape
+    now = particles.counts[0]
     scratch = make_scratch(k)
-    for b in range(n_blocks):
+    for b in range(first, last):
+        free = particles.free[now, b]
+        rows = particles.rows[now, b]
         for lane in range(LANES):
             place = n - k
             for row in range(n):
-                if free[b, row, lane] > 0.0 and place < n:
-                    rows[b, place, lane] = row
+                if free[row, lane] > 0.0 and place < n:
+                    rows[place, lane] = row
                     place += 1
-        add_block(proposal, rows[b], logs[b], scratch, sums)
+        add_block(proposal, rows, particles.logs[b], scratch, sums)
     sums.second[: n - k] = sums.cross[: n - k]
-    return n_resampled
 
 
 @njit(cache=True, nogil=True)

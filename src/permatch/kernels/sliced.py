@@ -106,7 +106,7 @@ def _watched_range(*ends: int) -> Iterator[int]:
         yield k
 
 
-def _in_python(kernel: Any, **inner: Callable[..., Any]) -> Callable[..., Any]:
+def in_python(kernel: Any, **inner: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel whose own code is interpreted, not that of the kernels it calls.
 
     Of these, `inner` take the places of compiled ones.
@@ -125,54 +125,54 @@ def _by_size(kernel: Any, in_python: Callable[..., Any]) -> Callable[..., Any]:
     return choose
 
 
-_solve = _in_python(assignment.solve)
-_reduce_and_match = _in_python(scaling.reduce_and_match, solve=_solve)
-_reduce_possible = _in_python(scaling.reduce_possible, reduce_and_match=_reduce_and_match)
-_balance = _in_python(scaling.balance)
-_sharpen = _in_python(bounds.sharpen)
-_project = _in_python(
+_solve = in_python(assignment.solve)
+_reduce_and_match = in_python(scaling.reduce_and_match, solve=_solve)
+_reduce_possible = in_python(scaling.reduce_possible, reduce_and_match=_reduce_and_match)
+_balance = in_python(scaling.balance)
+_sharpen = in_python(bounds.sharpen)
+_project = in_python(
     projection.project,
-    _sinkhorn=_in_python(projection._sinkhorn),
-    repair=_in_python(projection.repair),
+    _sinkhorn=in_python(projection._sinkhorn),
+    repair=in_python(projection.repair),
 )
-_log_upper = _in_python(
+_log_upper = in_python(
     bethe.log_upper,
-    log_bound=_in_python(bounds.log_bound, sharpen=_sharpen),
+    log_bound=in_python(bounds.log_bound, sharpen=_sharpen),
     balance=_balance,
 )
-_infer_bethe = _in_python(
+_infer_bethe = in_python(
     bethe.infer_stack,
     reduce_and_match=_reduce_and_match,
     pass_messages=pass_messages,
     project=_project,
-    bethe_value=_in_python(bethe.bethe_value),
-    _upper_end=_in_python(
+    bethe_value=in_python(bethe.bethe_value),
+    _upper_end=in_python(
         bethe._upper_end,
         log_upper=_log_upper,
-        _shortfall=_in_python(bethe._shortfall, solve=_solve),
+        _shortfall=in_python(bethe._shortfall, solve=_solve),
     ),
 )
 
 solve = _by_size(assignment.solve, _solve)
 best_matchings = _by_size(
-    assignment.best_matchings, _in_python(assignment.best_matchings, solve=_solve)
+    assignment.best_matchings, in_python(assignment.best_matchings, solve=_solve)
 )
 reduce_one = _by_size(
-    scaling.reduce_one, _in_python(scaling.reduce_one, reduce_and_match=_reduce_and_match)
+    scaling.reduce_one, in_python(scaling.reduce_one, reduce_and_match=_reduce_and_match)
 )
 reduce_possible = _by_size(scaling.reduce_possible, _reduce_possible)
 reduce_and_match = _by_size(scaling.reduce_and_match, _reduce_and_match)
 balance = _by_size(scaling.balance, _balance)
 scale_stack = _by_size(
     scaling.scale_stack,
-    _in_python(scaling.scale_stack, reduce_possible=_reduce_possible, balance=_balance),
+    in_python(scaling.scale_stack, reduce_possible=_reduce_possible, balance=_balance),
 )
 sharpen = _by_size(bounds.sharpen, _sharpen)
-log_minor_bounds = _by_size(bounds.log_minor_bounds, _in_python(bounds.log_minor_bounds))
-fill_extended = _by_size(bounds.fill_extended, _in_python(bounds.fill_extended))
-fill_regrets = _by_size(sparsified.fill_regrets, _in_python(sparsified.fill_regrets))
-fill_transfer = _by_size(sparsified.fill_transfer, _in_python(sparsified.fill_transfer))
-log_growth = _by_size(sparsified.log_growth, _in_python(sparsified.log_growth))
+log_minor_bounds = _by_size(bounds.log_minor_bounds, in_python(bounds.log_minor_bounds))
+fill_extended = _by_size(bounds.fill_extended, in_python(bounds.fill_extended))
+fill_regrets = _by_size(sparsified.fill_regrets, in_python(sparsified.fill_regrets))
+fill_transfer = _by_size(sparsified.fill_transfer, in_python(sparsified.fill_transfer))
+log_growth = _by_size(sparsified.log_growth, in_python(sparsified.log_growth))
 
 
 def infer_bethe(scores: FloatArray, tol: float, max_iter: int, *rest: Any) -> None:

@@ -14,8 +14,8 @@ from permatch.inference.sampling.estimates import empty_sums, log_mean
 from permatch.inference.sampling.nesting_table import NestingTable
 from permatch.inference.sparsification import plan_blocks
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
-from permatch.kernels.nesting import add_chunk
 from permatch.kernels.random import seed_state
+from permatch.kernels.sliced_draws import add_chunk
 
 #: Matchings across blocks that are left out have at most this probability, all together.
 NEGLIGIBLE = 1e-12

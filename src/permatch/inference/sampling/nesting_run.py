@@ -1,6 +1,7 @@
 """One graph's run of `Nesting`: rounds of draws until the tolerance is met."""
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,9 +26,9 @@ from permatch.inference.sampling.estimates import (
 )
 from permatch.inference.sampling.proposals import Plan, balanced_weights, make_plan
 from permatch.kernels.lanes import LANES
-from permatch.kernels.nesting import Sums, add_chunk
-from permatch.kernels.particles import run_filter
+from permatch.kernels.nesting import Sums
 from permatch.kernels.random import seed_state
+from permatch.kernels.sliced_draws import add_chunk, run_filter
 
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
 _CHUNK = 2048
@@ -38,12 +39,16 @@ _HEAVY = 20.0
 _PARTICLES = 4096
 # Filters in the first round, of both orientations together.
 _FILTERS = 10
+# Filters of either orientation that are run even if the time is up.
+_FEWEST_FILTERS = 2
 # A round draws at most so many times what is there: early estimates are rough.
 _GROWTH = 3.0
 # Fewer effective draws are no ground for a normal approximation.
 _FEWEST_EFFECTIVE = 1000.0
 # Tasks carried out before their sums are added up, and numbers in those sums.
 _TASKS_AT_ONCE, _MOST_NUMBERS = 1024, 1 << 26
+# The share of the time left that a first round may take.
+_SHARE = 0.5
 # The worse orientation gets one chunk in so many.
 _CHECK_EVERY = 4
 
@@ -110,7 +115,8 @@ class NestingRun:
                 self._estimates(), is_met=self._n_draws >= options.n_samples
             )
         first = min(_CHUNK if options.tol else _FEW, _up(options.max_samples))
-        self._draw([(p, first) for p in range(len(self.plans))])
+        first = self._within(watch, len(self.plans) * first) // len(self.plans)
+        self._draw([(p, _up(first)) for p in range(len(self.plans))])
         lightest = min(map(relative_variance, self._sums))
         if lightest > _HEAVY and options.particles == "auto":
             return self._filter(watch, _PARTICLES)
@@ -124,7 +130,10 @@ class NestingRun:
             wanted = watch.affordable(self._n_draws, wanted)
             if wanted < 1.0:
                 return self._finish(estimates, is_met=False)
-            self._draw(self._shared_out(math.ceil(wanted / _CHUNK)))
+            if watch.left < math.inf and wanted < _CHUNK:
+                self._draw([(self._lighter, _up(int(wanted)))])
+            else:
+                self._draw(self._shared_out(math.ceil(wanted / _CHUNK)))
 
     def _lack(self, estimate: Estimate) -> float:
         """Return how many more draws are needed, as a multiple of those made."""
@@ -142,16 +151,44 @@ class NestingRun:
         """Return tasks of one chunk, most of them for the lighter orientation."""
         if len(self.plans) == 1:
             return [(0, _CHUNK)] * n_chunks
-        better = int(np.argmin([relative_variance(sums) for sums in self._sums]))
+        better = self._lighter
         return [
             (1 - better if k % _CHECK_EVERY == 0 else better, _CHUNK)
             for k in range(n_chunks)
         ]
 
+    @property
+    def _lighter(self) -> int:
+        """The orientation whose weights vary less."""
+        return int(np.argmin([relative_variance(sums) for sums in self._sums]))
+
+    def _within(self, watch: Allowance, n_wanted: int, is_filter: bool = False) -> int:
+        """Return how many of so many first draws, or particles, can be afforded.
+
+        A few, thrown away, tell the pace.  There are some to spare, for the first of all
+        may have been compiled meanwhile.
+        """
+        if watch.left == math.inf:
+            return n_wanted
+        seconds = math.inf
+        for _ in range(2):
+            start = time.perf_counter()
+            for plan in self.plans:
+                draw = run_filter if is_filter else add_chunk
+                draw(plan.tables, seed_state(0), 2 * LANES, empty_sums(self._size))
+            seconds = min(seconds, time.perf_counter() - start)
+        pace = seconds / (2 * LANES * len(self.plans) * self.job.n_jobs)
+        return int(min(n_wanted, _SHARE * watch.left / pace))
+
     def _draw_fixed(self, n_samples: int, watch: Allowance) -> None:
         """Draw so many times, alike in both orientations."""
         n_plans = len(self.plans)
         each = _up(-(-n_samples // n_plans))
+        if self._within(watch, n_plans * min(each, _CHUNK)) < n_plans * min(each, _CHUNK):
+            # Not even the first chunks: as many draws as there is time for.
+            each = _up(self._within(watch, n_plans * each) // n_plans)
+            self._draw([(p, each) for p in range(n_plans)])
+            return
         n_all = n_plans * -(-each // _CHUNK)
         n_done = 0
         while n_done < n_all and (n_done == 0 or watch.left > 0.0):
@@ -201,19 +238,31 @@ class NestingRun:
 
     def _filter(self, watch: Allowance, n_particles: int) -> Answer:
         """Run particle filters until the tolerance is met; their spread is the error."""
-        n_particles = _up(n_particles)
         options = self._options
         ends: list[list[Sums]] = [[] for _ in self.plans]
         n_each = _FILTERS // len(self.plans)
+        # The first round must fit into the time there is: if need be with fewer particles.
+        n_first = n_each * len(self.plans)
+        n_asked = _up(n_particles)
+        n_particles = _up(self._within(watch, n_first * n_asked, True) // n_first)
         before = self._n_draws
         most = options.n_samples or options.max_samples
         while True:
             tasks = [(p, n_particles) for _ in range(n_each) for p in range(len(ends))]
-            parts = self._run(
-                tasks, lambda plan, state, n, sums: run_filter(plan.tables, state, n, sums)
-            )
-            for (p, _), part in zip(tasks, parts, strict=True):
-                ends[p].append(part)
+            # With a budget no more at once than threads: it may be spent before the last.
+            at_once = len(tasks)
+            if watch.left < math.inf:
+                at_once = len(ends) * -(-self.job.n_jobs // len(ends))
+            for first in range(0, len(tasks), at_once):
+                some = tasks[first : first + at_once]
+                parts = self._run(
+                    some,
+                    lambda plan, state, n, sums: run_filter(plan.tables, state, n, sums),
+                )
+                for (p, _), part in zip(some, parts, strict=True):
+                    ends[p].append(part)
+                if watch.left == 0.0 and len(ends[-1]) >= _FEWEST_FILTERS:
+                    break
             estimates = [
                 estimate_from_filters([(plan, end) for end in some])
                 for plan, some in zip(self.plans, ends, strict=True)
@@ -230,6 +279,8 @@ class NestingRun:
             wanted = watch.affordable(before + n_done, wanted)
             if is_met or wanted < n_particles:
                 note = f"particle filters of {n_particles}"
+                if n_particles < n_asked:
+                    note += f", the budget being too short for {n_asked}"
                 return self._finish(estimates, is_met, before + n_done, note)
             n_each = max(1, int(wanted / (n_particles * len(ends))))
 
@@ -285,8 +336,8 @@ class NestingRun:
 
 
 def _up(count: int) -> int:
-    """Round up to whole blocks of lanes."""
-    return -(-count // LANES) * LANES
+    """Round up to whole blocks of lanes, at least one."""
+    return max(-(-count // LANES), 1) * LANES
 
 
 def _erfcinv(value: float) -> float:

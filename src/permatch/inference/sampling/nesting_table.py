@@ -17,8 +17,8 @@ from permatch.inference.sampling.proposals import (
     tightest_plan,
 )
 from permatch.inference.scaling import reduce_stack
-from permatch.kernels.nesting import accept_chunk, add_chunk
 from permatch.kernels.random import seed_state
+from permatch.kernels.sliced_draws import accept_chunk, add_chunk
 
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
 _CHUNK = 2048

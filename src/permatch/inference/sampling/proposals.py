@@ -8,8 +8,9 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.kernels.bounds import extended_steps
-from permatch.kernels.nesting import Proposal, fill_head, fill_proposal
+from permatch.kernels.nesting import Proposal, fill_proposal
 from permatch.kernels.sliced import balance, fill_extended, sharpen
+from permatch.kernels.sliced_draws import fill_head
 from permatch.kernels.subset_dp import small_sets
 
 _BALANCE_TOL = 1e-6
