@@ -57,7 +57,7 @@ class Fold:
         Raises KeyboardInterrupt if the fit was interrupted.
         """
         start = None if self.last is None else self.problem.start_after(self.last)
-        optimum = self.problem.solve(alpha, start, **self._options)
+        optimum = self.problem.settle(alpha, start, **self._options)
         self.last = optimum
         if optimum.is_interrupted:
             raise KeyboardInterrupt
@@ -224,7 +224,7 @@ class AlphaSearch(LinearModel):
             return path.rows[best][0].optimum
         problem = self._problem(data, n_jobs)
         # The mean over the folds is a good place to begin.
-        optimum = problem.solve(self.alpha_, self.coef_ * problem.scale, **options)
+        optimum = problem.settle(self.alpha_, self.coef_ * problem.scale, **options)
         self._adopt(problem, optimum)
         return optimum
 

@@ -98,7 +98,7 @@ class LinearModel(BaseModel):
         with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
             if show is not None:
                 options = options | {"on_iteration": problem.percent(options["tol"], show)}
-            optimum = problem.solve(alpha, start, **options)
+            optimum = problem.settle(alpha, start, **options)
         self._adopt(problem, optimum)
         return optimum
 

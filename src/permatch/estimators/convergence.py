@@ -61,6 +61,13 @@ def warn_unless_converged(optimum: Optimum | BundleOptimum, name: str, tol: floa
             f"coefficients so far are kept, with a {measure} of {got}. Fit again for "
             "better ones."
         )
+    elif isinstance(optimum, Optimum) and optimum.has_no_end:
+        message = (
+            f"the fit of {name} has no best coefficients: the data are separable, so that "
+            "without a penalty larger coefficients always fit better. Those kept are where "
+            f"the gradient norm fell below tol={tol:g}; their size, and probabilities near "
+            "0 and 1, mean nothing. Use alpha above 0."
+        )
     elif not optimum.is_converged:
         message = (
             f"the fit of {name} has not converged: {optimum.message}, and the {measure} is "

@@ -76,7 +76,8 @@ class MAPMatching(BaseMatcher):
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
-        Whether the gradient got as small as `tol`, or cannot be told from zero.
+        Whether the gradient got as small as `tol`, or cannot be told from zero; False on
+        separable data with ``alpha=0``, which have no best coefficients.
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds`` from the
         start on.

@@ -47,7 +47,7 @@ _WITHIN_TOL, _MARGIN = 2.0, 1.2
 _MOST_RUNS = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EstimatedOptimum(Optimum):
     """Where a fit ended, and how well its gradient is known there.
 

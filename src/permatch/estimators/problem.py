@@ -26,6 +26,8 @@ from permatch.queries import QuerySet
 
 # More features make the second derivatives dearer than the steps they save.
 _MOST_FEATURES_FOR_NEWTON = 1000
+# How many times as far out a second run begins that looks for the end of a first one.
+_FAR = 10.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,6 +63,27 @@ class LinearProblem:
             `tol`, `max_iter` and perhaps `on_iteration` of the optimizer.
         """
         raise NotImplementedError
+
+    def settle(
+        self, alpha: float, start: FloatArray | None, **options: Any
+    ) -> Optimum | BundleOptimum:
+        """Solve, and find out whether there is a best point at all.
+
+        Without a penalty there is none if the data are separable: the loss falls for ever
+        while coefficients grow, and so does the gradient, below any tolerance.  Then a
+        solver that begins much further out stays there, where otherwise it comes back.
+        """
+        optimum = self.solve(alpha, start, **options)
+        if alpha > 0.0 or not optimum.is_converged or isinstance(optimum, BundleOptimum):
+            return optimum
+        step = optimum.coef if start is None else optimum.coef - start
+        step = step if step.any() else optimum.coef
+        options.pop("on_iteration", None)
+        far = self.solve(alpha, optimum.coef + _FAR * step, **options)
+        distance = np.linalg.norm(far.coef - optimum.coef)
+        if not far.is_converged or distance <= np.linalg.norm(step):
+            return optimum
+        return replace(optimum, is_converged=False, has_no_end=True)
 
     def coef(self, optimum: Optimum | BundleOptimum) -> FloatArray:
         """Return the coefficients in the units of the features."""

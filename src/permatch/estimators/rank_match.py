@@ -99,7 +99,8 @@ class RankMatch(LinearRanker):
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
-        Whether the gradient got as small as `tol`.
+        Whether the gradient got as small as `tol`; False on separable data with
+        ``alpha=0``, which have no best coefficients.
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``; for whole
         lists first of the profile form, then of the exact one.

@@ -71,6 +71,8 @@ class Optimum:
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, counted
         from the start of the run on; the first entry is the start itself, the last one
         the point returned.
+    has_no_end : bool
+        Whether there is no minimum: however far away, the function falls further.
     """
 
     coef: FloatArray
@@ -82,6 +84,7 @@ class Optimum:
     is_interrupted: bool
     message: str
     history: list[dict[str, float]]
+    has_no_end: bool = False
 
 
 def minimize(
