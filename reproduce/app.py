@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from permatch.cli.terminal import Command, Group
+from permatch.cli.shared.terminal import Command, Group
 from reproduce.commands.everything import everything
 from reproduce.commands.house import house
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime

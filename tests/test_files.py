@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from permatch.cli.score_file import read_scores as read_score_file
 from typer.testing import CliRunner
 
 import permatch as pm
 from permatch import _files
 from permatch.cli.main import app
-from permatch.cli.score_file import read_scores as read_score_file
 from permatch.datasets import (
     iterate_letor,
     load_letor,

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from permatch._files import whole_file
-from permatch.cli.options import Debug, make_folder
-from permatch.cli.terminal import printing
+from permatch.cli.shared.options import Debug, make_folder
+from permatch.cli.shared.terminal import printing
 from permatch.errors import InvalidOptionError, LetorFileError
 from reproduce.commands.plan import Rows, Step, plan
 from reproduce.commands.steps import Jobs, Out, Part, need, progress, resumable

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.options import Debug, make_folder
+from permatch.cli.shared.options import Debug, make_folder
 from reproduce.commands.steps import (
     Jobs,
     Out,

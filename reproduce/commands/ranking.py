@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.options import Debug, check_jobs, make_folder
+from permatch.cli.shared.options import Debug, check_jobs, make_folder
 from reproduce.commands.ranking_parts import (
     ohsumed_part,
     runtime_part,

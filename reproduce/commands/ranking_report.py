@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.terminal import plural
+from permatch.cli.shared.report import plural
 
 _CUTS = range(1, 11)
 

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from permatch.cli.options import Debug, make_folder
-from permatch.cli.terminal import plural
+from permatch.cli.shared.options import Debug, make_folder
+from permatch.cli.shared.report import plural
 from reproduce.commands.steps import (
     Jobs,
     Out,

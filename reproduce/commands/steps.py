@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from permatch._files import whole_file
-from permatch.cli.options import check_jobs
-from permatch.cli.terminal import printing
+from permatch.cli.shared.options import check_jobs
+from permatch.cli.shared.terminal import printing
 
 #: Endings of the figures.
 FIGURES = ("png", "svg")

@@ -10,11 +10,12 @@ megabytes.  What is read is counted, and refused beyond these limits, all of whi
     MAX_ARRAYS    of the arrays made of it, or `GROWTH` times its numbers if that is more
 """
 
+import csv
 import io
 import operator
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -58,6 +59,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise OSError(err.errno, err.strerror, str(path)) from err  # not the draft's name
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows of cells, the header first, as a CSV file."""
+    with whole_file(path) as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 @contextmanager

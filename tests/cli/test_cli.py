@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import permatch
 from permatch.cli.main import app
-from permatch.cli.score_file import read_scores
-from permatch.cli.terminal import one_line_errors, percent, percent_of_log
+from permatch.cli.shared.report import percent, percent_of_log
+from permatch.cli.shared.terminal import one_line_errors
+from permatch.datasets.score_matrix import read_score_matrix
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 SCORES = np.array([[2.0, 1.0, -np.inf], [1.5, 2.0, 0.0], [0.0, 1.0, 1.0]])
@@ -131,7 +132,7 @@ def test_ctrl_c_exits_with_130(call, monkeypatch):
     def interrupt(source):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("permatch.cli.infer.read_scores", interrupt)
+    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", interrupt)
     assert call("infer", "scores.csv").exit_code == INTERRUPTED
 
 
@@ -489,7 +490,7 @@ def test_bayes_matching_keeps_to_the_allowed_edges(call, score_file):
     ],
 )
 def test_plain_formats(score_file, name, content):
-    found = read_scores(score_file(content, name))
+    found = read_score_matrix(score_file(content, name))
     np.testing.assert_array_equal(found.scores, SCORES)
     assert (found.row_labels, found.column_labels) == (None, None)
 
@@ -507,7 +508,7 @@ def test_plain_formats(score_file, name, content):
     ],
 )
 def test_labels(score_file, content, rows, cols):
-    found = read_scores(score_file(content))
+    found = read_score_matrix(score_file(content))
     np.testing.assert_array_equal(found.scores, [[1.0, 2.0], [3.0, -np.inf]])
     assert (found.row_labels, found.column_labels) == (rows, cols)
 
@@ -572,19 +573,19 @@ def test_plain_numbers_take_the_fast_reader(score_file, monkeypatch):
     def refuse(*args):
         raise AssertionError("read cell by cell")
 
-    monkeypatch.setattr("permatch.cli.score_file._cut_cells", refuse)
+    monkeypatch.setattr("permatch.datasets.score_matrix._cut_cells", refuse)
     scores = np.random.default_rng(0).normal(size=(300, 300))
     scores[0, 1], scores[1, 0] = -np.inf, 1e-300
     for mark in (",", ";", "\t", " "):
         lines = [mark.join(map(repr, row)) for row in scores.tolist()]
-        found = read_scores(score_file("\n".join(lines)))
+        found = read_score_matrix(score_file("\n".join(lines)))
         np.testing.assert_array_equal(found.scores, scores)
 
 
 def test_closed_standard_input(monkeypatch):
-    monkeypatch.setattr("permatch.cli.score_file.sys.stdin", None)
+    monkeypatch.setattr("permatch.datasets.score_matrix.sys.stdin", None)
     with pytest.raises(permatch.errors.InvalidGraphError, match="cannot be read: it is cl"):
-        read_scores("-")
+        read_score_matrix("-")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
@@ -627,7 +628,7 @@ def test_other_failures_fail_in_one_line(call, monkeypatch, err, message):
     def fail(source):
         raise err
 
-    monkeypatch.setattr("permatch.cli.infer.read_scores", fail)
+    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", fail)
     assert_failed_in_one_line(call("infer", "scores.csv"), message)
     assert call("infer", "scores.csv", "--debug").exception is err
 

@@ -190,7 +190,7 @@ WRONG_USAGES = [
     (f"rank fit lists.txt -m new --n-features {HUGE}", "'--n-features'"),
     ("rank fit lists.txt -m new --scaling x", "'x' is not one of 'minmax', 'standard'"),
     ("rank fit lists.txt -m new --query-weight x", "'x' is not one of 'observations'"),
-    ("rank fit lists.txt -m new --at 0", "is no list such as 1,3,5,10"),
+    ("rank fit lists.txt -m new --metric NDCG@0", "whole number of at least 1, got 0"),
     ("rank predict r.json", "Missing argument 'FILE'"),
     ("rank predict r.json lists.txt --format x", "'x' is not one of 'scores', 'trec'"),
     ("rank predict r.json lists.txt --run-name 'a b'", "must be one word"),
@@ -198,10 +198,13 @@ WRONG_USAGES = [
     ("rank evaluate", "Missing argument"),
     ("rank evaluate r.json", "a model and at least one judged file are needed"),
     ("rank evaluate r.json - -", "standard input can be read once"),
-    (f"rank evaluate r.json lists.txt --at {HUGE}", "is no list such as 1,3,5,10"),
+    (f"rank evaluate r.json lists.txt --metric NDCG@{HUGE}", "k must be at most"),
+    ("rank evaluate r.json lists.txt --metric NDCF", "a measure is one of NDCG, MeanNDCG"),
     (f"rank evaluate r.json lists.txt --resamples {HUGE}", "'--resamples'"),
-    ("rank evaluate r.json lists.txt --ties x", "'x' is not one of 'stable', 'expected'"),
-    ("rank evaluate r.json lists.txt --relevant-from 0", "'--relevant-from'"),
+    (
+        "rank evaluate r.json lists.txt --metric 'P(ties=x)'",
+        "'expected'; got 'x'",
+    ),
     ("rank evaluate r.json lists.txt --against r.json --against-scores two.txt", "exclude"),
     ("rank evaluate r.json lists.txt --per-query lists.txt", "would replace what is read"),
     ("rank cv", "Missing argument 'FILE|FOLDER'"),
@@ -376,7 +379,7 @@ def raise_an(err):
 
 @pytest.mark.parametrize("err", [KeyError("x\ny"), RecursionError("deep"), EOFError()])
 def test_a_bug_is_one_line_that_says_what_to_send(monkeypatch, err):
-    monkeypatch.setattr("permatch.cli.infer.read_scores", raise_an(err))
+    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
     result = call("infer scores.csv")
     assert result.exit_code == FAILURE
     assert result.stderr.startswith(
@@ -389,7 +392,7 @@ def test_a_bug_is_one_line_that_says_what_to_send(monkeypatch, err):
 
 def test_debug_shows_the_traceback_wherever_it_stands(monkeypatch):
     err = PermatchError("on purpose")
-    monkeypatch.setattr("permatch.cli.infer.read_scores", raise_an(err))
+    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
     assert_one_line(call("infer scores.csv"), FAILURE, "error: on purpose\n")
     assert call("infer scores.csv --debug").exception is err
     assert call("--debug infer scores.csv").exception is err
@@ -405,13 +408,15 @@ def test_a_bug_in_reading_the_command_line_is_one_line_too(monkeypatch):
 
 
 def test_a_package_that_does_not_load(monkeypatch):
-    monkeypatch.setattr("permatch.cli.infer.read_scores", raise_an(ImportError("no libc")))
+    monkeypatch.setattr(
+        "permatch.cli.infer.read_score_matrix", raise_an(ImportError("no libc"))
+    )
     assert_one_line(call("infer scores.csv"), FAILURE, "no libc. Install it again.")
 
 
 def test_nowhere_to_keep_compiled_kernels(monkeypatch):
     err = RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")
-    monkeypatch.setattr("permatch.cli.infer.read_scores", raise_an(err))
+    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
     words = "Set NUMBA_CACHE_DIR to one of yours."
     assert_one_line(call("infer scores.csv"), FAILURE, words)
 
@@ -445,12 +450,12 @@ def test_missing_extras_are_named(folder, monkeypatch, line, package, extra):
 @pytest.mark.parametrize(
     ("line", "place"),
     [
-        ("infer scores.csv", "permatch.cli.infer.read_scores"),
-        ("match evaluate m.json edges.csv", "permatch.cli.match.load_for"),
-        ("match predict m.json edges.csv", "permatch.cli.match.load_for"),
-        ("match fit edges.csv -m new", "permatch.cli.match.read_table"),
-        ("rank fit lists.txt -m new", "permatch.cli.rank.read_pair"),
-        ("rank cv lists.txt", "permatch.cli.rank_folds.read_folds"),
+        ("infer scores.csv", "permatch.cli.infer.read_score_matrix"),
+        ("match evaluate m.json edges.csv", "permatch.cli.match.commands.load_for"),
+        ("match predict m.json edges.csv", "permatch.cli.match.commands.load_for"),
+        ("match fit edges.csv -m new", "permatch.cli.match.commands.read_table"),
+        ("rank fit lists.txt -m new", "permatch.datasets.sources.read_letor_pair"),
+        ("rank cv lists.txt", "permatch.cli.rank.folds.read_folds"),
         ("demo", "permatch.cli.demo.make_folder"),
     ],
 )

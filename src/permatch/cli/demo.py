@@ -17,8 +17,9 @@ from rich.text import Text
 from permatch._files import whole_file
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
-from permatch.cli.options import Debug, check_jobs, make_folder
-from permatch.cli.terminal import percent, printing
+from permatch.cli.shared.options import Jobs, make_folder
+from permatch.cli.shared.report import percent
+from permatch.cli.shared.terminal import printing
 
 ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
 NEWSLETTER = ("b1  M. Jensen", "b2  Maria J., Lund")
@@ -33,13 +34,7 @@ def demo(
             "--out", "-o", metavar="DIR", help="Folder for the page and its data."
         ),
     ] = Path("permatch-demo"),
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", "-j", help="Threads; -1 means all processors.", callback=check_jobs
-        ),
-    ] = -1,
-    debug: Debug = False,
+    jobs: Jobs = -1,
 ) -> None:
     r"""See what a distribution over matchings is good for, and what learning adds.
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from permatch.cli.options import Debug
-from permatch.cli.terminal import printing
+from permatch.cli.shared.terminal import printing
 
 if TYPE_CHECKING:
     from permatch.inference import AbstractEngine
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 _COST = re.compile(r"^Notes\n-+\n.*?(O\([^)]*\)[^.,;:(]*)", re.MULTILINE | re.DOTALL)
 
 
-def engines(debug: Debug = False) -> None:
+def engines() -> None:
     """List the engines that can be asked for by name.
 
     Without a choice, [bold]auto[/bold] picks by the size of the graph and says why.

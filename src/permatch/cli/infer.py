@@ -1,46 +1,23 @@
 """``permatch infer``: everything the distribution over matchings says about one graph."""
 
-import json
 import math
 import warnings
-from collections import Counter
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from permatch.cli.accuracy import (
-    accuracy_rows,
-    describe_accuracy,
-    log_partition_text,
-    steps_table,
-)
-from permatch.cli.options import Debug, MaxBytes, check_engine, check_jobs
-from permatch.cli.score_file import ScoreFile, read_scores
-from permatch.cli.terminal import (
-    join_edges,
-    join_pairs,
-    percent,
-    percent_of_log,
-    plural,
-    printing,
-)
+from permatch.cli.infer_report import describe_accuracy, show
+from permatch.cli.shared.options import AsJson, Engine, Jobs, argument, optional
+from permatch.cli.shared.terminal import print_summary
+from permatch.datasets.score_matrix import ScoreMatrix, read_score_matrix
 from permatch.errors import InvalidMatchingError, InvalidOptionError, SizeLimitError
 
 if TYPE_CHECKING:
     from permatch.distribution import MatchingDistribution
     from permatch.inference import AbstractEngine
-
-#: Largest graph whose marginals are printed whole; beyond it, the best edges of each row.
-MAX_GRID = 12
-N_BEST_EDGES = 3
-#: Distinct samples printed; the JSON has them all.
-MAX_DISTINCT = 10
 
 
 def _check_given(edges: list[str] | None) -> list[str]:
@@ -55,22 +32,12 @@ def _check_given(edges: list[str] | None) -> list[str]:
 def infer(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="Square matrix of scores: .csv, .tsv, .txt or .npy; - is standard input.",
-            show_default=False,
+        argument(
+            "FILE",
+            "Square matrix of scores: .csv, .tsv, .txt or .npy; - is standard input.",
         ),
     ],
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            "-e",
-            metavar="NAME",
-            help="Algorithm; `permatch engines` lists them.",
-            callback=check_engine,
-        ),
-    ] = "auto",
+    engine: Engine = "auto",
     k: Annotated[
         int, typer.Option("--k", "-k", min=0, help="Most probable matchings to list.")
     ] = 5,
@@ -92,57 +59,37 @@ def infer(
     ] = 0,
     tol: Annotated[
         float | None,
-        typer.Option(
+        optional(
             "--tol",
             metavar="X",
             help="Error the engine is to keep to; for auto, of the edges' probabilities.",
-            show_default=False,
         ),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
+        optional(
             "--budget",
             metavar="SECONDS",
             help="Time for graphs too large to be solved exactly.",
-            show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            "-j",
-            help="Threads, -1 for all processors; the answer is the same.",
-            callback=check_jobs,
-        ),
-    ] = 1,
+    jobs: Jobs = 1,
     given: Annotated[
         list[str] | None,
-        typer.Option(
+        optional(
             "--given",
             metavar="ROW:COL",
             help="Edge known to be matched, by labels or by numbers from 0; repeatable.",
             callback=_check_given,
-            show_default=False,
         ),
     ] = None,
     max_size: Annotated[
         int | None,
-        typer.Option(
-            "--max-size",
-            metavar="N",
-            min=0,
-            help="Largest graph the engine accepts.",
-            show_default=False,
+        optional(
+            "--max-size", metavar="N", min=0, help="Largest graph the engine accepts."
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", metavar="", help="Print one JSON object and nothing else."),
-    ] = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Print the distribution over the perfect matchings of one graph.
 
@@ -173,7 +120,7 @@ def infer(
     chosen = _with_options(find_engine(engine), max_size=max_size, tol=tol, budget=budget)
     if any(option.name == "random_state" for option in fields(chosen)):
         chosen = replace(chosen, **{"random_state": seed})
-    source = read_scores(file)
+    source = read_score_matrix(file)
     edges = _find_given(source, given or [])
     distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
     n_open = distribution.size - len(edges)
@@ -181,11 +128,7 @@ def infer(
     with warnings.catch_warnings():  # what engines warn of, the summary tells
         warnings.simplefilter("ignore", RuntimeWarning)
         summary = summarise(distribution, source, k, samples, seed)
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        with printing() as console:
-            show(console, summary)
+    print_summary(summary, as_json, show)
 
 
 def _with_options(engine: "AbstractEngine", **options: float | None) -> "AbstractEngine":
@@ -205,7 +148,7 @@ def _with_options(engine: "AbstractEngine", **options: float | None) -> "Abstrac
         raise typer.BadParameter(str(err)) from err
 
 
-def _find_given(source: ScoreFile, edges: list[str]) -> dict[int, int]:
+def _find_given(source: ScoreMatrix, edges: list[str]) -> dict[int, int]:
     """Return the known edges, row to column."""
     found: dict[int, int] = {}
     for edge in edges:
@@ -232,7 +175,7 @@ def _check_size(engine: "AbstractEngine", size: int) -> None:
 
 def summarise(
     distribution: "MatchingDistribution",
-    source: ScoreFile,
+    source: ScoreMatrix,
     k: int,
     n_samples: int,
     seed: int,
@@ -283,136 +226,3 @@ def _describe(distribution: "MatchingDistribution", matching: Any) -> dict[str, 
         "log_probability": log_probability,
         "probability": math.exp(log_probability),
     }
-
-
-def show(console: Console, summary: dict[str, Any]) -> None:
-    """Print a summary for people."""
-    size, labels = summary["size"], (summary["row_labels"], summary["column_labels"])
-    exact = "exact" if summary["is_exact"] else "approximate"
-    if exact == "approximate" and summary["certificate"] == "rigorous":
-        exact = "with a certified error"
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
-    n_forbidden = summary["n_forbidden"]
-    forbidden = f", {plural(n_forbidden, 'edge')} forbidden" * (n_forbidden > 0)
-    facts.add_row("graph", Text(f"{summary['file']}: {size} x {size}{forbidden}"))
-    if summary["given"]:
-        facts.add_row("given", Text(join_pairs(summary["given"], *labels)))
-    facts.add_row("engine", Text(f"{summary['engine']}, {exact} ({summary['reason']})"))
-    facts.add_row("log-partition", log_partition_text(summary))
-    for label, text in accuracy_rows(summary):
-        facts.add_row(label, text)
-    if summary["entropy"] is not None:
-        entropy = summary["entropy"]
-        facts.add_row(
-            "entropy", f"{entropy:.6g} nats, as of {_many(entropy)} equal matchings"
-        )
-    facts.add_row("best matching", _in_words(summary["mode"], labels))
-    if (bayes := summary["bayes_matching"]) is not None:
-        facts.add_row("Bayes matching", _in_words(bayes, labels))
-        right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
-        facts.add_row("", f"right on average: {right:.2f} of {plural(size, 'edge')}")
-    console.print(facts)
-    if summary["steps"]:
-        console.print("\n[bold]engines tried[/bold]")
-        console.print(steps_table(summary["steps"]))
-    if summary["k_best"]:
-        found = plural(len(summary["k_best"]), "most probable matching")
-        console.print(f"\n[bold]{found}[/bold]")
-        console.print(_best_table(summary["k_best"], labels))
-    if summary["marginals"] is not None and size > 0:
-        whole = size <= MAX_GRID
-        title = "probability of each edge, percent" if whole else "best edges of each row"
-        console.print(f"\n[bold]{title}[/bold]")
-        console.print(marginals_table(np.array(summary["marginals"]), *labels))
-    if "samples" in summary:
-        counts = Counter(map(tuple, summary["samples"])).most_common()
-        more = f", the {MAX_DISTINCT} most frequent" * (len(counts) > MAX_DISTINCT)
-        drawn = plural(len(summary["samples"]), "sample")
-        console.print(f"\n[bold]{drawn}, {len(counts)} distinct{more}[/bold]")
-        console.print(_samples_table(counts[:MAX_DISTINCT], labels))
-
-
-def _many(entropy: float) -> str:
-    return f"{np.exp(entropy):.1f}" if entropy < 10 else f"{np.exp(min(entropy, 700)):.2g}"
-
-
-def _in_words(found: dict[str, Any], labels: tuple) -> Text:
-    edges = join_edges(found["matching"], *labels)
-    return Text(f"{edges}  (probability {percent_of_log(found['log_probability'])})")
-
-
-def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
-    table = _plain_table()
-    table.add_column("#", justify="right")
-    table.add_column("probability", justify="right", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    named = labels != (None, None)
-    table.add_column("edges" if named else "columns of rows 0, 1, ...", overflow="fold")
-    for rank, found in enumerate(best, start=1):
-        edges = join_edges(found["matching"], *labels)
-        table.add_row(
-            str(rank),
-            percent_of_log(found["log_probability"]),
-            f"{found['score']:.6g}",
-            Text(edges),
-        )
-    return table
-
-
-def _samples_table(counts: list[tuple[tuple[int, ...], int]], labels: tuple) -> Table:
-    table = _plain_table()
-    table.add_column("drawn", justify="right", no_wrap=True)
-    table.add_column("matching", overflow="fold")
-    for matching, count in counts:
-        table.add_row(str(count), Text(join_edges(list(matching), *labels)))
-    return table
-
-
-def marginals_table(
-    marginals: np.ndarray, rows: list[str] | None, cols: list[str] | None
-) -> Table:
-    """Lay out edge probabilities: all of them, or each row's best if the graph is large."""
-    size = len(marginals)
-    rows = rows or [str(k) for k in range(size)]
-    cols = cols or [str(k) for k in range(size)]
-    if size > MAX_GRID:
-        return _best_edges_table(marginals, rows, cols)
-    table = _plain_table()
-    table.add_column("", no_wrap=True)
-    for col in cols:
-        table.add_column(Text(col), justify="right", min_width=2)
-    for row, chances in zip(rows, marginals, strict=True):
-        table.add_row(Text(row), *map(_cell, chances))
-    return table
-
-
-def _best_edges_table(marginals: np.ndarray, rows: list[str], cols: list[str]) -> Table:
-    table = _plain_table()
-    table.add_column("", no_wrap=True)
-    for _ in range(N_BEST_EDGES):
-        table.add_column("")
-    for row, chances in zip(rows, marginals, strict=True):
-        order = np.argsort(-chances, kind="stable")[:N_BEST_EDGES]
-        cells = [
-            Text(f"{cols[col]}  {percent(chances[col])}", style=_style(chances[col]))
-            for col in order
-        ]
-        table.add_row(Text(row), *cells)
-    return table
-
-
-def _cell(chance: float) -> Text:
-    """Write a probability as a whole percentage, or a dot below half a percent."""
-    if chance < 0.005:
-        return Text(".", style="dim")
-    return Text(f"{100 * chance:.0f}", style=_style(chance))
-
-
-def _style(chance: float) -> str:
-    return "bold green" if chance > 0.5 else "" if chance > 0.05 else "dim"
-
-
-def _plain_table() -> Table:
-    return Table(header_style="dim", box=None)

@@ -8,20 +8,12 @@ from permatch._version import __version__
 from permatch.cli.demo import demo
 from permatch.cli.engines import engines
 from permatch.cli.infer import infer
-from permatch.cli.match import match
-from permatch.cli.options import Debug
-from permatch.cli.rank import rank
-from permatch.cli.terminal import Command, Group
+from permatch.cli.match.commands import match
+from permatch.cli.rank.commands import rank
+from permatch.cli.shared.options import Debug
+from permatch.cli.shared.terminal import Group, add, new_group
 
-app = typer.Typer(
-    name="permatch",
-    cls=Group,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = new_group(name="permatch", add_completion=False, pretty_exceptions_enable=False)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -64,8 +56,8 @@ def main(
     """
 
 
-app.command(cls=Command)(demo)
-app.command(cls=Command)(infer)
-app.command(cls=Command)(engines)
+add(app, demo, is_reader=False)
+add(app, infer)
+add(app, engines, is_reader=False)
 app.add_typer(match, name="match", cls=Group)
 app.add_typer(rank, name="rank", cls=Group)

@@ -12,8 +12,8 @@ from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
 from permatch.metrics.lists import RankedLists, rank_lists
 
-#: What the discount of position j is, by name.
-DISCOUNTS = {"paper": "1/log2(1+j)", "letor": "that of LETOR's script"}
+#: No list is longer.
+MAX_CUT = 10**9
 
 
 def _one_of(*choices: str) -> Callable[[Any, str], str]:
@@ -27,6 +27,13 @@ def _one_of(*choices: str) -> Callable[[Any, str], str]:
     return check
 
 
+def _check_cut(value: Any, name: str) -> int:
+    k = check_count(value, name, 1)
+    if k > MAX_CUT:
+        raise InvalidOptionError(f"{name} must be at most {MAX_CUT}; got {value}.")
+    return k
+
+
 def _check_number(value: Any, name: str) -> float:
     try:
         return float(value)
@@ -36,10 +43,10 @@ def _check_number(value: Any, name: str) -> float:
 
 #: What checks an option of a measure, by its name.
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
-    "k": lambda value, name: None if value is None else check_count(value, name, 1),
+    "k": lambda value, name: None if value is None else _check_cut(value, name),
     "ties": _one_of("stable", "expected"),
     "no_relevant": _check_number,
-    "discount": _one_of(*DISCOUNTS),
+    "discount": _one_of("paper", "letor"),
     "gain": _one_of("exponential", "linear"),
     "threshold": lambda value, name: check_count(value, name, 1),
     "max_grade": lambda value, name: None if value is None else check_count(value, name, 0),

@@ -89,7 +89,9 @@ class MeanNDCG(NDCG):
 
     def _values(self, lists: RankedLists) -> FloatArray:
         longest = int(lists.lengths.max())
-        return self._at(lists, range(1, 1 + (longest if self.k is None else self.k)))
+        k = longest if self.k is None else self.k
+        values = self._at(lists, range(1, 1 + min(k, longest)))
+        return np.pad(values, ((0, 0), (0, k - values.shape[1])), mode="edge")
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)

@@ -17,10 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from permatch import metrics
-from permatch.cli.rank import rank
+from permatch.cli.rank.commands import rank
 from permatch.datasets import iterate_letor, read_letor
 from permatch.estimators import DORM, MAPMatching, RankMatch, RankMatchCV, load
 from permatch.estimators.ranker import BaseRanker
+from permatch.metrics.measures import MEASURES
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -416,7 +417,7 @@ def test_measures_are_those_of_the_library(call, files, model_file):
         **{f"P@{k}": metrics.precision_at(*lists, k) for k in (1, 3, 5, 10)},
         "ERR@10": metrics.expected_reciprocal_rank(*lists),
         "MRR": metrics.reciprocal_rank(*lists),
-        "tau": metrics.kendall_tau(*lists),
+        "Tau": metrics.kendall_tau(*lists),
     }
     assert list(found) == list(expected)
     for name, value in expected.items():
@@ -463,15 +464,21 @@ def test_options_of_measures(call, files, model_file):
 
     data = read_letor(files[2])
     lists = (data.y, load(model_file).predict(data.X, qid=data.qid), data.qid)
-    letor = means("--discount", "letor", "--at", "2,4")
-    assert list(letor)[:2] == ["NDCG@2", "NDCG@4"]
-    expected = metrics.ndcg(*lists, 4, discount="letor")
-    assert letor["NDCG@4"] == pytest.approx(expected)
-    assert letor["NDCG@4"] != pytest.approx(means("--at", "4")["NDCG@4"])
-    strict = means("--relevant-from", 2)
-    expected = metrics.average_precision(*lists, threshold=2)
-    assert strict["MAP"] == pytest.approx(expected)
-    assert means("--ties", "expected")["MAP"] == pytest.approx(means()["MAP"])
+    found = means("--metric", "ndcg(discount=letor)@2,4", "--metric", "MAP(threshold=2)")
+    assert found == {
+        str(measure): pytest.approx(measure(*lists))
+        for measure in (
+            metrics.NDCG(discount="letor") @ 2,
+            metrics.NDCG(discount="letor") @ 4,
+            metrics.MAP(threshold=2),
+        )
+    }
+    assert found['NDCG(discount="letor")@4'] != pytest.approx(metrics.ndcg(*lists, 4))
+
+
+def test_the_help_names_every_measure(call):
+    text = call("evaluate", "--help").output
+    assert all(f" {name}" in text for name in MEASURES)
 
 
 def test_comparison_of_two_models(call, files, model_file, other_model, tmp_path):
@@ -538,13 +545,13 @@ def test_queries_without_relevant_documents(call, files, model_file, tmp_path):
     assert answer["n_queries_without_relevant"] == 1
     found = {row["measure"]: row for row in answer["measures"]}
     assert found["NDCG@10"]["n_queries"] == N_TEST + 1
-    assert found["tau"]["n_queries"] == N_TEST  # not defined where all grades are equal
+    assert found["Tau"]["n_queries"] == N_TEST  # not defined where all grades are equal
     text = call("evaluate", model_file, path).stdout
     assert "1 without a relevant document count 0" in text
     path.write_text(empty)
     answer = json.loads(call("evaluate", model_file, path, "--json").stdout)
     assert answer["measures"][-1] == {
-        "measure": "tau", "mean": None, "standard_error": None, "n_queries": 0
+        "measure": "Tau", "mean": None, "standard_error": None, "n_queries": 0
     }  # fmt: skip
     assert call("evaluate", model_file, path).exit_code == OK
     both = call("evaluate", model_file, path, "--against", model_file, "--json")
@@ -624,7 +631,7 @@ def test_given_alpha_needs_no_validation_part(call, files):
 
 
 def test_parts_share_no_query(rng):
-    from permatch.cli.rank_folds import part_queries
+    from permatch.cli.rank.folds import part_queries
     from permatch.queries import check_queries
 
     queries = check_queries(
@@ -814,10 +821,10 @@ def test_models_that_are_no_rankers(call, files, tmp_path, rng):
 
 
 def test_closed_standard_input(monkeypatch):
-    from permatch.cli.rank_steps import local_file
+    from permatch.datasets.sources import local_file
     from permatch.errors import LetorFileError
 
-    monkeypatch.setattr("permatch.cli.rank_steps.sys.stdin", None)
+    monkeypatch.setattr("permatch.datasets.sources.sys.stdin", None)
     with (
         pytest.raises(LetorFileError, match="it is closed. Pipe a file in"),
         local_file("-"),
@@ -896,7 +903,7 @@ def test_ctrl_c_while_predicting_leaves_the_old_file(
     out = tmp_path / "scores.txt"
     out.write_text("old")
     monkeypatch.setattr(BaseRanker, "predict", interrupted)
-    monkeypatch.setattr("permatch.cli.rank_steps._BLOCK_VALUES", 3 * LENGTH)
+    monkeypatch.setattr("permatch.cli.rank.steps._BLOCK_VALUES", 3 * LENGTH)
     result = call("predict", model_file, files[2], "--out", out)
     assert result.exit_code == INTERRUPTED
     assert n_calls == 3
@@ -910,7 +917,7 @@ def test_ctrl_c_while_predicting_leaves_the_old_file(
 def test_clean_in_a_pipe(files, tmp_path):
     plain = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "COLUMNS"}
     env = {key: value for key, value in os.environ.items() if key not in plain}
-    code = "from permatch.cli.rank import rank; rank(prog_name='permatch rank')"
+    code = "from permatch.cli.rank.commands import rank; rank(prog_name='permatch rank')"
 
     def run(*args):
         command = [sys.executable, "-c", code, *map(str, args)]

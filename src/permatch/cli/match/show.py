@@ -1,34 +1,19 @@
 """``permatch match show``: a page about the matchings of one graph."""
 
 import warnings
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.match_options import (
-    Edges,
-    Features,
-    GraphColumn,
-    Jobs,
-    LabelColumn,
-    LeftColumn,
-    Missing,
-    MissingEdges,
-    Model,
-    ModelEngine,
-    RightColumn,
-    column_options,
-)
-from permatch.cli.match_steps import (
+from permatch.cli.match.options import Columns, Edges, Use
+from permatch.cli.match.steps import load_for
+from permatch.cli.shared.options import Model, Page, optional
+from permatch.cli.shared.steps import (
     check_target,
-    load_for,
     nothing_written_if_interrupted,
+    refuse_id,
 )
-from permatch.cli.options import Debug, MaxBytes
-
-_FEW = 5
 
 
 def show(
@@ -36,31 +21,21 @@ def show(
     edges: Edges,
     graph: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--graph",
             "-g",
             metavar="ID",
             help="The graph; may be left out if the table has only one.",
-            show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("match.html"),
+    out: Page = Path("match.html"),
     k: Annotated[
         int,
         typer.Option("--k", "-k", min=1, max=1000, help="Most probable matchings to list."),
     ] = 10,
-    engine: ModelEngine = None,
-    jobs: Jobs = 1,
-    graph_column: GraphColumn = "graph",
-    left_column: LeftColumn = "left",
-    right_column: RightColumn = "right",
-    label_column: LabelColumn = "label",
-    features: Features = None,
-    missing: MissingEdges = Missing.ERROR,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    *,
+    use: Use,
+    columns: Columns,
 ) -> None:
     """Write a page that shows all about the matchings of one graph.
 
@@ -76,12 +51,10 @@ def show(
       permatch match show model.json test.csv --graph monday
       permatch match show model.json test.csv -g monday --out monday.html -k 25
     """
-    columns = column_options(
-        graph_column, left_column, right_column, label_column, features, missing
-    ) | {"labels": "optional"}
+    read_as = columns.read_as("optional")
     with nothing_written_if_interrupted():
         check_target(out, "--out", edges, str(model_file))
-        model, table = load_for(model_file, edges, columns, engine, jobs)
+        model, table = load_for(model_file, edges, read_as, use)
         place = find_id(graph, [str(name) for name in table.graph_ids], edges)
         from permatch.pages.explorer_data import MatchView
         from permatch.pages.match_explorer import match_page
@@ -122,15 +95,3 @@ def find_id(wanted: str | None, names: list[str], source: str) -> int:
     if wanted not in names:
         refuse_id("--graph", wanted, names, f"{source} has no graph")
     return names.index(str(wanted))
-
-
-def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> NoReturn:
-    """Call it wrong usage, and name some ids there are."""
-    close = get_close_matches(wanted, names, _FEW, 0.7) if wanted is not None else []
-    words = f"{option} ID is needed" if wanted is None else f"{lack} {wanted!r}"
-    if close:
-        words += f"; did you mean {', '.join(close)}?"
-    else:
-        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-        words += f"; there are {', '.join(names[:_FEW])}{more}."
-    raise typer.BadParameter(words)

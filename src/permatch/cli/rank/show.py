@@ -7,11 +7,14 @@ import numpy as np
 import typer
 
 from permatch._types import FloatArray, IntArray
-from permatch.cli.match_show import refuse_id
-from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug, MaxBytes
-from permatch.cli.rank_options import Judged, Model
-from permatch.cli.rank_steps import load_ranker, stream_scores
+from permatch.cli.rank.options import Judged
+from permatch.cli.rank.steps import load_ranker, stream_scores
+from permatch.cli.shared.options import Model, Page, optional
+from permatch.cli.shared.steps import (
+    check_target,
+    nothing_written_if_interrupted,
+    refuse_id,
+)
 
 if TYPE_CHECKING:
     from permatch.estimators import BaseRanker
@@ -22,19 +25,14 @@ def show(
     file: Judged,
     query: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--query",
             "-q",
             metavar="ID",
             help="The query; may be left out if the file has only one.",
-            show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("rank.html"),
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    out: Page = Path("rank.html"),
 ) -> None:
     """Write a page that shows how one query's documents are ranked, and why.
 
@@ -71,7 +69,7 @@ def _find_query(
     file: str, model: "BaseRanker", query: str | None
 ) -> tuple[str, list[str], FloatArray, IntArray]:
     """Read as far as the query: its id, and names, features, grades of its documents."""
-    from permatch.cli.rank_runs import document_names
+    from permatch.datasets.runs import document_names
 
     names: dict[str, None] = {}
     found = None

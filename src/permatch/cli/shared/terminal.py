@@ -1,11 +1,11 @@
-"""What the commands share: console, help, the report of errors, numbers in words."""
+"""What the commands share: console, help, the report of errors."""
 
 import errno
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from decimal import Decimal
 from typing import Any, TextIO
 
 import typer
@@ -13,6 +13,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from permatch._files import reading_at_most
+from permatch.cli.shared.options import spread
 from permatch.errors import PermatchError
 
 #: Exit statuses besides 0, all is well, and 1, failure.
@@ -194,43 +195,29 @@ def _as_flag(option: Any) -> Any:
     return option
 
 
-def plural(number: int, noun: str) -> str:
-    """Write a number and what it counts: 1 cell, 2 cells."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def percent(probability: float) -> str:
-    """Write a probability as a percentage, never rounded to a false 0 or 100."""
-    if probability in (0.0, 1.0):
-        return f"{100 * probability:.0f} %"
-    is_extreme = not 0.01 <= probability <= 0.99
-    for digits in range(1 + is_extreme, 4):
-        text = f"{100 * probability:.{digits}f}"
-        if 0.0 < float(text) < 100.0:
-            return f"{text} %"
-    return f"{100 * probability:.1e} %" if probability < 0.5 else "> 99.999 %"
-
-
-def percent_of_log(log_probability: float) -> str:
-    """Write the probability with this logarithm, which float64 may round to zero."""
-    chance = Decimal(log_probability).exp()
-    if chance == 0 and log_probability > -float("inf"):
-        return "< 1e-999999 %"  # where even Decimal gives up
-    is_tiny = 0 < chance < Decimal("1e-300")
-    return f"{100 * chance:.1e} %" if is_tiny else percent(float(chance))
-
-
-def join_edges(matching: list[int], rows: list[str] | None, cols: list[str] | None) -> str:
-    """Write a matching as pairs of labels, or as plain columns where there are none."""
-    if rows is None and cols is None:
-        return " ".join(map(str, matching))
-    return join_pairs(list(enumerate(matching)), rows, cols)
-
-
-def join_pairs(
-    pairs: list[tuple[int, int]], rows: list[str] | None, cols: list[str] | None
-) -> str:
-    """Write edges as pairs of labels, or of numbers where there are none."""
-    return ", ".join(
-        f"{rows[row] if rows else row} - {cols[col] if cols else col}" for row, col in pairs
+def new_group(**more: Any) -> typer.Typer:
+    """Return an empty group of commands."""
+    return typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **more,
     )
+
+
+def add(group: typer.Typer, *commands: Callable[..., None], is_reader: bool = True) -> None:
+    """Add commands to a group, called as the functions are."""
+    for command in commands:
+        group.command(cls=Command)(spread(command, is_reader=is_reader))
+
+
+def print_summary(
+    summary: dict[str, Any], as_json: bool, show: Callable[[Console, dict[str, Any]], None]
+) -> None:
+    """Print the answer of a command as one JSON object, or for people."""
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+        return
+    with printing() as console:
+        show(console, summary)

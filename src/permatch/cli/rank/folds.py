@@ -1,6 +1,5 @@
 """Cross-validation over queries: the folds of LETOR, or a file parted the same way."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from permatch._files import whole_file
 from permatch._progress import progress_bar
-from permatch.cli.rank_measures import Measuring
-from permatch.cli.rank_steps import fit_ranker, local_file, new_ranker
+from permatch.cli.rank.measures import mean_values
+from permatch.cli.rank.steps import new_ranker
+from permatch.cli.shared.steps import fit_model
+from permatch.datasets import load_letor, read_letor
+from permatch.datasets.sources import local_file
 from permatch.errors import InvalidOptionError
 from permatch.queries import QuerySet, check_queries
 
@@ -30,8 +31,6 @@ def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[Q
     """Return the folds of a LETOR folder, or those that a file is parted into."""
     if name != "-" and Path(name).is_dir():
         return _read_folder(name, is_search=is_search)
-    from permatch.datasets import read_letor
-
     with local_file(name) as path:
         data = read_letor(path)
     return part_queries(
@@ -71,8 +70,6 @@ def part_queries(
 
 
 def _read_folder(name: str, *, is_search: bool) -> list[QueryFold]:
-    from permatch.datasets import load_letor
-
     def queries(data: Any) -> QuerySet:
         return check_queries(data.X, data.y, data.qid)
 
@@ -88,7 +85,10 @@ def _read_folder(name: str, *, is_search: bool) -> list[QueryFold]:
 
 
 def cross_validate(
-    folds: list[QueryFold], estimator: str, options: dict[str, Any], measuring: Measuring
+    folds: list[QueryFold],
+    estimator: str,
+    options: dict[str, Any],
+    metric: list[str] | None,
 ) -> Iterator[dict[str, Any]]:
     """Fit and test on every fold; yield what each came to, as plain numbers."""
     title = "cross-validation"
@@ -99,8 +99,8 @@ def cross_validate(
             model = new_ranker(estimator, options, is_search=fold.validation is not None)
             more = {}
             if fold.validation is not None:
-                more["validation"] = as_data(fold.validation)
-            if fit_ranker(model, as_data(fold.train), is_shown=False, **more):
+                more["validation"] = _as_data(fold.validation)
+            if fit_model(model, *_as_data(fold.train), is_shown=False, **more):
                 raise KeyboardInterrupt
             test = fold.test
             scores = model.predict(test.documents, group=test.lengths)
@@ -111,13 +111,8 @@ def cross_validate(
                 "n_test": test.n_queries,
                 "alpha": float(getattr(model, "alpha_", model.get_params().get("alpha"))),
                 "is_converged": bool(model.is_converged_),
-                "measures": measuring.means(test.grades, scores, test.lengths),
+                "measures": mean_values(metric, test.grades, scores, test.lengths),
             }
-
-
-def as_data(queries: QuerySet) -> tuple[Any, Any, Any]:
-    """Return documents, grades and query ids, as the estimators take them."""
-    return queries.documents, queries.grades, queries.owners
 
 
 def describe_folds(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -135,11 +130,13 @@ def describe_folds(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def write_folds(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a CSV file with a row per fold."""
+def fold_rows(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    """Yield a header and a row per fold."""
     heads = ["fold", "n_train", "n_validation", "n_test", "alpha", "is_converged"]
-    with whole_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*heads, *rows[0]["measures"]])
-        for row in rows:
-            writer.writerow([*(row[name] for name in heads), *row["measures"].values()])
+    yield [*heads, *rows[0]["measures"]]
+    for row in rows:
+        yield [*(row[name] for name in heads), *row["measures"].values()]
+
+
+def _as_data(queries: QuerySet) -> tuple[Any, Any, Any]:
+    return queries.documents, queries.grades, queries.owners

@@ -3,16 +3,38 @@
 import csv
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 
-from permatch._files import whole_file
-from permatch._types import IntArray
-from permatch.cli.rank_steps import Scored
-from permatch.cli.terminal import standard_output
+from permatch._types import FloatArray, IntArray
+from permatch.datasets.letor import RankingData
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Consecutive documents of whole queries with the scores of one or two models.
+
+    Attributes
+    ----------
+    data : RankingData
+        The documents; `first` is the number in the file of the first of them, from 0.
+    scores : list of ndarray
+        One array (n,) per model.
+    """
+
+    data: RankingData
+    first: int
+    scores: list[FloatArray]
+
+    @property
+    def starts(self) -> IntArray:
+        """Where the queries begin, and the end, (q + 1,)."""
+        qid = self.data.qid
+        changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
+        return np.concatenate([[0], changes, [len(qid)]])
+
 
 #: What writes one block of documents to a file.
 Writer = Callable[[TextIO, Scored], None]
@@ -27,16 +49,6 @@ def run_writer(kind: str, run_name: str) -> Writer:
     if kind == "jsonl":
         return _write_jsonl
     return lambda file, block: _write_trec(file, block, run_name)
-
-
-@contextmanager
-def output(path: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that is there whole or not at all."""
-    if path is None or str(path) == "-":
-        yield standard_output()
-        return
-    with whole_file(path) as file:
-        yield file
 
 
 def document_names(block: Scored) -> list[str]:

@@ -1,66 +1,52 @@
-"""``permatch rank``: learn to rank from judged lists, and use what was learnt."""
+"""``permatch rank``: its group, and the commands fit and predict."""
 
-import json
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.match_options import parse_alphas
-from permatch.cli.match_steps import (
-    check_folds,
-    check_target,
-    leave_early,
-    nothing_written_if_interrupted,
-)
-from permatch.cli.options import Debug, MaxBytes
-from permatch.cli.rank_evaluation import cross_validation, evaluate
-from permatch.cli.rank_export import export
-from permatch.cli.rank_options import (
-    MAX_FEATURES,
+from permatch.cli.rank.evaluation import cv as cross_validation
+from permatch.cli.rank.evaluation import evaluate
+from permatch.cli.rank.export import export
+from permatch.cli.rank.options import FeatureNames, Judged, Learner, Metrics
+from permatch.cli.rank.show import show
+from permatch.cli.rank.steps import load_ranker, new_ranker, stream_scores
+from permatch.cli.shared.options import (
     Alpha,
     Alphas,
     AsJson,
-    Cutoffs,
-    Discount,
-    DiscountOption,
-    Estimator,
-    EstimatorOption,
-    FeatureNames,
-    Form,
-    FormOption,
-    Jobs,
-    Judged,
-    MaxIter,
+    ChooseAlpha,
+    Folds,
     Model,
-    NSubsets,
-    QueryWeightOption,
-    RunFormat,
-    Scaling,
-    ScalingOption,
-    Seed,
-    SubsetSize,
-    model_options,
-    parse_cutoffs,
+    NewModel,
+    optional,
+    parse_alphas,
 )
-from permatch.cli.rank_show import show
-from permatch.cli.rank_steps import (
-    fit_ranker,
-    load_ranker,
-    new_ranker,
-    read_feature_names,
-    read_pair,
-    stream_scores,
+from permatch.cli.shared.steps import (
+    check_folds,
+    check_target,
+    fit_model,
+    leave_early,
+    nothing_written_if_interrupted,
+    output,
 )
-from permatch.cli.terminal import Command, Group, printing
+from permatch.cli.shared.terminal import add, new_group, print_summary
 
-rank = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+#: Most features that a LETOR file may have.
+MAX_FEATURES = 1 << 20
+
+rank = new_group()
+
+
+class RunFormat(StrEnum):
+    """What ``predict --format`` accepts."""
+
+    SCORES = "scores"
+    TREC = "trec"
+    CSV = "csv"
+    JSONL = "jsonl"
 
 
 @rank.callback()
@@ -88,76 +74,36 @@ def main() -> None:
     """
 
 
-@rank.command(cls=Command)
 def fit(
     train: Judged,
-    model_file: Annotated[
-        Path,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="Where to write the model (JSON).",
-            show_default=False,
-        ),
-    ],
+    model_file: NewModel,
+    learner: Learner,
     validation: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--validation",
             "--valid",
             metavar="FILE",
             help="A second file: chooses alpha with --cv, else is only reported.",
-            show_default=False,
         ),
     ] = None,
-    estimator: EstimatorOption = Estimator.RANKMATCH,
-    subset_size: SubsetSize = None,
-    n_subsets: NSubsets = 0.4,
-    form: FormOption = Form.AUTO,
-    query_weight: QueryWeightOption = None,
-    scaling: ScalingOption = Scaling.MINMAX,
-    max_iter: MaxIter = None,
     alpha: Alpha = None,
-    cv: Annotated[
-        bool,
-        typer.Option(
-            "--cv",
-            metavar="",
-            help="Choose alpha by folds of queries, or by --validation.",
-            rich_help_panel="How strong the penalty is",
-        ),
-    ] = False,
+    cv: ChooseAlpha = False,
     alphas: Alphas = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            min=2,
-            help="Folds of --cv; 5 unless told.",
-            rich_help_panel="How strong the penalty is",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
+    folds: Folds = None,
     n_features: Annotated[
         int | None,
-        typer.Option(
+        optional(
             "--n-features",
             min=1,
             max=MAX_FEATURES,
             metavar="N",
             help="Number of features; by default the highest index in the files.",
-            show_default=False,
         ),
     ] = None,
     feature_names: FeatureNames = None,
-    discount: DiscountOption = Discount.PAPER,
-    cutoffs: Cutoffs = "1,3,5,10",
+    metric: Metrics = None,
     as_json: AsJson = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
 ) -> None:
     """Learn a weight for every feature and write the model.
 
@@ -184,62 +130,47 @@ def fit(
         raise typer.BadParameter(
             "--alpha excludes --cv and --alphas, which choose alpha themselves."
         )
-    options = model_options(
-        estimator,
-        subset_size,
-        n_subsets,
-        form,
-        query_weight,
-        scaling,
-        max_iter,
-        seed,
-        jobs,
-    )
+    options = learner.options()
     if folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds goes with --cv, and without --validation.")
+    if train == validation == "-":
+        raise typer.BadParameter("standard input can be read once; name one of the files.")
     options |= {"cv": folds or 5} if is_search else {}
     options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     options |= {"alpha": alpha} if alpha is not None else {}
-    places = parse_cutoffs(cutoffs)
     with nothing_written_if_interrupted():
+        from permatch.datasets.sources import read_feature_names, read_letor_pair
+
         check_target(model_file, "--model", train, validation, str(feature_names or ""))
         more: dict[str, Any] = {"feature_names": read_feature_names(feature_names)}
-        learnt, held_out = read_pair(train, validation, n_features)
+        learnt, held_out = read_letor_pair(train, validation, n_features)
         if is_search and held_out is not None:
             more["validation"] = (held_out.X, held_out.y, held_out.qid)
         elif is_search:
             check_folds(folds or 5, learnt.n_queries, "queries", "--validation")
-        model = new_ranker(estimator.value, options, is_search=is_search)
+        model = new_ranker(learner.estimator.value, options, is_search=is_search)
         began = time.perf_counter()
-        if fit_ranker(model, (learnt.X, learnt.y, learnt.qid), **more):
+        if fit_model(model, learnt.X, learnt.y, learnt.qid, **more):
             leave_early(model, model_file)
         seconds = time.perf_counter() - began
         model.save(model_file)
-    from permatch.cli.rank_measures import Measuring
-    from permatch.cli.rank_report import describe_fit, show_fit
+    from permatch.cli.rank.report import describe_fit, show_fit
 
     parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-    measuring = Measuring(places, discount.value, is_short=True)
-    summary = describe_fit(model, parts, measuring, str(model_file), seconds)
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        with printing() as console:
-            show_fit(console, summary)
+    summary = describe_fit(model, parts, metric, str(model_file), seconds)
+    print_summary(summary, as_json, show_fit)
 
 
-@rank.command(cls=Command)
 def predict(
     model_file: Model,
     file: Judged,
     out: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--out",
             "-o",
             metavar="FILE",
             help="Where to write; else, and with -, standard output.",
-            show_default=False,
         ),
     ] = None,
     kind: Annotated[
@@ -248,8 +179,6 @@ def predict(
     run_name: Annotated[
         str, typer.Option("--run-name", metavar="NAME", help="Last column of a TREC run.")
     ] = "permatch",
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
 ) -> None:
     """Score the documents of a file; within a query, more is better.
 
@@ -273,7 +202,7 @@ def predict(
     if not run_name or run_name.split() != [run_name]:
         raise typer.BadParameter(f"--run-name {run_name!r} must be one word.")
     with nothing_written_if_interrupted():
-        from permatch.cli.rank_runs import output, run_writer
+        from permatch.datasets.runs import run_writer
 
         if out is not None and str(out) != "-":
             check_target(out, "--out", file, str(model_file))
@@ -284,7 +213,4 @@ def predict(
                 write(target, block)
 
 
-rank.command(cls=Command)(evaluate)
-rank.command("cv", cls=Command)(cross_validation)
-rank.command(cls=Command)(export)
-rank.command(cls=Command)(show)
+add(rank, fit, predict, evaluate, cross_validation, export, show)

@@ -11,7 +11,6 @@ import numpy as np
 
 from permatch._files import Gauge
 from permatch._types import FloatArray
-from permatch.cli.terminal import plural
 from permatch.errors import (
     InvalidGraphError,
     InvalidMatchingError,
@@ -26,7 +25,7 @@ _MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ScoreFile:
+class ScoreMatrix:
     """A score matrix and the labels of its rows and columns, None where there are none."""
 
     name: str
@@ -77,7 +76,7 @@ def _name_some(what: str, labels: list[str] | None) -> str:
     return f" The {what} are {', '.join(map(_quote, labels[:_MAX_NAMED]))}{more}."
 
 
-def read_scores(source: str) -> ScoreFile:
+def read_score_matrix(source: str) -> ScoreMatrix:
     """Read the score matrix in the file `source`, or in standard input for ``-``.
 
     Raises
@@ -95,7 +94,7 @@ def read_scores(source: str) -> ScoreFile:
         with Path(source).open("rb") as file:
             data = gauge.whole(file)
     if data.startswith(_NPY_MAGIC):
-        return ScoreFile(name, _check_square(_load_npy(data, name), name))
+        return ScoreMatrix(name, _check_square(_load_npy(data, name), name))
     if Path(source).suffix == ".npy":
         raise InvalidGraphError(
             f"{name} must hold a NumPy array, since it ends in .npy, and does not. "
@@ -112,7 +111,7 @@ def read_scores(source: str) -> ScoreFile:
     lines, delimiter = _cut_lines(text, is_tsv=source.endswith(".tsv"))
     scores = _read_plain_numbers(lines, delimiter)
     if scores is not None:
-        return ScoreFile(name, _check_square(scores, name))
+        return ScoreMatrix(name, _check_square(scores, name))
     return _parse_table(_cut_cells(lines, delimiter, name), name)
 
 
@@ -178,7 +177,7 @@ def _cut_cells(lines: list[str], delimiter: str | None, name: str) -> list[list[
         ) from err
 
 
-def _parse_table(table: list[list[str]], name: str) -> ScoreFile:
+def _parse_table(table: list[list[str]], name: str) -> ScoreMatrix:
     if not table:
         raise ScoreShapeError(
             f"{name} must hold a square matrix of scores and is empty. "
@@ -197,22 +196,22 @@ def _parse_table(table: list[list[str]], name: str) -> ScoreFile:
         if len(header) != width:
             raise ScoreShapeError(
                 f"{name} must have one label per column; got "
-                f"{plural(len(header), 'label')} above {plural(width, 'column')}. Label "
-                "every column, or none."
+                f"{_count(header, 'label')} above {_count(table[0], 'column')}. "
+                "Label every column, or none."
             )
     scores = np.empty((len(table), width))
     for k, row in enumerate(table):
         if len(row) != width:
             raise ScoreShapeError(
                 f"{name} must have rows of equal length; row {k + 1} has "
-                f"{plural(len(row), 'cell')}, row 1 has {width}. Leave a cell empty (or "
+                f"{_count(row, 'cell')}, row 1 has {width}. Leave a cell empty (or "
                 "write -inf) to forbid an edge."
             )
         try:
             scores[k] = [_to_float(cell) for cell in row]
         except ValueError as err:
             raise _no_number(row, name, k) from err
-    return ScoreFile(name, _check_square(scores, name), row_labels, header)
+    return ScoreMatrix(name, _check_square(scores, name), row_labels, header)
 
 
 def _split_labels(
@@ -276,6 +275,10 @@ def _no_number(row: list[str], name: str, k: int) -> ScoreTypeError:
         f"{name} must hold numbers; row {k + 1}, column {col + 1} of the scores is "
         f"{_quote(cell)}. {advice}"
     )
+
+
+def _count(cells: list[str], noun: str) -> str:
+    return f"{len(cells)} {noun}{'s' * (len(cells) != 1)}"
 
 
 def _quote(text: str) -> str:

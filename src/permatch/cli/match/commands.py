@@ -1,64 +1,76 @@
-"""``permatch match``: learn to match from labelled edge tables, and use what was learnt."""
+"""``permatch match``: its commands fit, predict and evaluate."""
 
-import json
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.match_options import (
-    MAX_SEED,
-    AsJson,
+from permatch.cli.match.options import (
+    Columns,
     Decode,
     Decoder,
     Edges,
-    Engine,
-    Estimator,
-    Features,
-    GraphColumn,
-    Jobs,
-    LabelColumn,
-    LeftColumn,
-    Missing,
-    MissingEdges,
-    Model,
-    ModelEngine,
     NoProbabilities,
-    RightColumn,
-    Scoring,
-    check_alpha,
-    column_options,
-    parse_alphas,
+    Use,
 )
-from permatch.cli.match_report import (
+from permatch.cli.match.report import (
     describe_evaluation,
     describe_fit,
     show_evaluation,
     show_fit,
 )
-from permatch.cli.match_show import show
-from permatch.cli.match_steps import (
-    check_folds,
-    check_target,
+from permatch.cli.match.show import show
+from permatch.cli.match.steps import (
     decode_matchings,
     edge_probabilities,
-    fit_model,
-    leave_early,
     load_for,
     new_model,
-    nothing_written_if_interrupted,
     read_table,
 )
-from permatch.cli.options import Debug, MaxBytes
-from permatch.cli.terminal import Command, Group, printing, standard_output
-
-match = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+from permatch.cli.shared.options import (
+    Alpha,
+    Alphas,
+    AsJson,
+    ChooseAlpha,
+    Engine,
+    Folds,
+    Jobs,
+    MaxIter,
+    Model,
+    NewModel,
+    flag,
+    optional,
+    parse_alphas,
 )
+from permatch.cli.shared.steps import (
+    check_folds,
+    check_target,
+    fit_model,
+    leave_early,
+    nothing_written_if_interrupted,
+)
+from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
+
+#: Largest seed that scikit-learn's folds take.
+MAX_SEED = 2**32 - 1
+
+match = new_group()
+
+
+class Estimator(StrEnum):
+    """What ``--estimator`` accepts."""
+
+    MAP = "map"
+    MAX_MARGIN = "max-margin"
+
+
+class Scoring(StrEnum):
+    """What ``--scoring`` accepts."""
+
+    HAMMING = "hamming"
+    LOG_LIKELIHOOD = "log-likelihood"
 
 
 @match.callback()
@@ -90,45 +102,13 @@ def main() -> None:
     """
 
 
-@match.command(cls=Command)
 def fit(
     edges: Edges,
-    model_file: Annotated[
-        Path,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="Where to write the model (JSON).",
-            show_default=False,
-        ),
-    ],
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            "--alpha",
-            "-a",
-            help="Strength of the penalty; 0.01 without --cv.",
-            callback=check_alpha,
-            show_default=False,
-        ),
-    ] = None,
-    cv: Annotated[
-        bool,
-        typer.Option(
-            "--cv", metavar="", help="Choose alpha by cross-validation, or by --valid."
-        ),
-    ] = False,
-    alphas: Annotated[
-        str | None,
-        typer.Option(
-            "--alphas",
-            metavar="A,B,...",
-            help="The values that --cv tries.",
-            show_default=False,
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of --cv.")] = 5,
+    model_file: NewModel,
+    alpha: Alpha = None,
+    cv: ChooseAlpha = False,
+    alphas: Alphas = None,
+    folds: Folds = None,
     scoring: Annotated[
         Scoring, typer.Option("--scoring", help="What --cv looks at.")
     ] = Scoring.LOG_LIKELIHOOD,
@@ -137,40 +117,27 @@ def fit(
     ] = 0,
     valid: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--valid",
             metavar="EDGES",
             help="A second table: chooses alpha with --cv, else is only reported.",
-            show_default=False,
         ),
     ] = None,
     estimator: Annotated[
         Estimator, typer.Option("--estimator", help="What is learnt.")
     ] = Estimator.MAP,
     non_negative: Annotated[
-        bool, typer.Option("--non-negative", metavar="", help="Keep all coefficients >= 0.")
+        bool, flag("--non-negative", help="Keep all coefficients >= 0.")
     ] = False,
     non_positive: Annotated[
-        bool,
-        typer.Option(
-            "--non-positive", metavar="", help="Keep them <= 0, as for distances."
-        ),
+        bool, flag("--non-positive", help="Keep them <= 0, as for distances.")
     ] = False,
-    max_iter: Annotated[
-        int | None,
-        typer.Option("--max-iter", min=1, help="Most steps.", show_default=False),
-    ] = None,
+    max_iter: MaxIter = None,
     engine: Engine = "auto",
     jobs: Jobs = 1,
-    graph_column: GraphColumn = "graph",
-    left_column: LeftColumn = "left",
-    right_column: RightColumn = "right",
-    label_column: LabelColumn = "label",
-    features: Features = None,
-    missing: MissingEdges = Missing.ERROR,
     as_json: AsJson = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    *,
+    columns: Columns,
 ) -> None:
     """Learn a weight for every feature and write the model.
 
@@ -203,72 +170,56 @@ def fit(
         )
     if non_negative and non_positive:
         raise typer.BadParameter("--non-negative and --non-positive exclude each other.")
-    columns = column_options(
-        graph_column, left_column, right_column, label_column, features, missing
-    ) | {"labels": "required"}
+    read_as = columns.read_as("required")
     options: dict[str, Any] = {"engine": engine, "n_jobs": jobs}
     options |= {"max_iter": max_iter} if max_iter is not None else {}
     if non_negative or non_positive:
         options["bounds"] = "non-negative" if non_negative else "non-positive"
+    n_folds = folds or 5
     if cv:
         options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
-        options |= {"cv": folds, "scoring": scoring.replace("-", "_"), "random_state": seed}
+        options |= {"cv": n_folds, "scoring": scoring.replace("-", "_")}
+        options["random_state"] = seed
     elif alpha is not None:
         options["alpha"] = alpha
     with nothing_written_if_interrupted():
         check_target(model_file, "--model", edges, valid)
-        table = read_table(edges, columns)
+        table = read_table(edges, read_as)
         held_out = None
         if valid is not None:
-            held_out = read_table(valid, columns, table.feature_names)
+            held_out = read_table(valid, read_as, table.feature_names)
         elif cv:
-            check_folds(folds, len(table.graphs), "graphs", "--valid")
+            check_folds(n_folds, len(table.graphs), "graphs", "--valid")
+        more: dict[str, Any] = {"feature_names": table.feature_names}
+        if cv and held_out is not None:
+            more["validation"] = (held_out.graphs, held_out.matchings)
         model = new_model("cv" if cv else estimator.value, options)
         began = time.perf_counter()
-        if fit_model(model, table, held_out if cv else None):
+        if fit_model(model, table.graphs, table.matchings, **more):
             leave_early(model, model_file)
         seconds = time.perf_counter() - began
         model.save(model_file)
     summary = describe_fit(model, table, held_out, str(model_file), seconds)
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        with printing() as console:
-            show_fit(console, summary)
+    print_summary(summary, as_json, show_fit)
 
 
-@match.command(cls=Command)
 def predict(
     model_file: Model,
     edges: Edges,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write; else standard output.",
-            show_default=False,
+        optional(
+            "--out", "-o", metavar="FILE", help="Where to write; else standard output."
         ),
     ] = None,
     decode: Decoder = Decode.MODE,
     marginals: Annotated[
-        bool,
-        typer.Option(
-            "--marginals", metavar="", help="List all edges, not the matched ones only."
-        ),
+        bool, flag("--marginals", help="List all edges, not the matched ones only.")
     ] = False,
     no_probabilities: NoProbabilities = False,
-    engine: ModelEngine = None,
-    jobs: Jobs = 1,
-    graph_column: GraphColumn = "graph",
-    left_column: LeftColumn = "left",
-    right_column: RightColumn = "right",
-    label_column: LabelColumn = "label",
-    features: Features = None,
-    missing: MissingEdges = Missing.ERROR,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    *,
+    use: Use,
+    columns: Columns,
 ) -> None:
     """Match the nodes of new graphs, and say how probable each match is.
 
@@ -287,13 +238,10 @@ def predict(
             "--marginals and --decode bayes need the probabilities; drop "
             "--no-probabilities."
         )
-    columns = column_options(
-        graph_column, left_column, right_column, label_column, features, missing
-    ) | {"labels": "ignored"}
     with nothing_written_if_interrupted():
         if out is not None:
             check_target(out, "--out", edges, str(model_file))
-        model, table = load_for(model_file, edges, columns, engine, jobs)
+        model, table = load_for(model_file, edges, columns.read_as("ignored"), use)
         from permatch.datasets import write_matches
 
         chances = None if no_probabilities else edge_probabilities(model, table)
@@ -302,23 +250,15 @@ def predict(
         write_matches(target, table, matchings, chances, all_edges=marginals)
 
 
-@match.command(cls=Command)
 def evaluate(
     model_file: Model,
     edges: Edges,
     decode: Decoder = Decode.MODE,
     no_probabilities: NoProbabilities = False,
-    engine: ModelEngine = None,
-    jobs: Jobs = 1,
-    graph_column: GraphColumn = "graph",
-    left_column: LeftColumn = "left",
-    right_column: RightColumn = "right",
-    label_column: LabelColumn = "label",
-    features: Features = None,
-    missing: MissingEdges = Missing.ERROR,
     as_json: AsJson = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
+    *,
+    use: Use,
+    columns: Columns,
 ) -> None:
     """Measure a model on a labelled table it was not fitted on.
 
@@ -334,20 +274,12 @@ def evaluate(
     """
     if no_probabilities and decode is Decode.BAYES:
         raise typer.BadParameter("--decode bayes needs the probabilities.")
-    columns = column_options(
-        graph_column, left_column, right_column, label_column, features, missing
-    ) | {"labels": "required"}
-    model, table = load_for(model_file, edges, columns, engine, jobs)
+    model, table = load_for(model_file, edges, columns.read_as("required"), use)
     chances = None if no_probabilities else edge_probabilities(model, table)
     matchings = decode_matchings(model, table, chances, decode.value)
-    summary = describe_evaluation(model, table, matchings, chances)
     source = {"model": str(model_file), "edges": edges, "decode": decode.value}
-    summary = source | summary
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        with printing() as console:
-            show_evaluation(console, summary)
+    summary = source | describe_evaluation(model, table, matchings, chances)
+    print_summary(summary, as_json, show_evaluation)
 
 
-match.command(cls=Command)(show)
+add(match, fit, predict, evaluate, show)

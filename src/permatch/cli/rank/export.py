@@ -1,32 +1,37 @@
 """``permatch rank export``: a model for the systems that serve it."""
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from permatch._files import whole_file
-from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug, MaxBytes
-from permatch.cli.rank_options import FeatureNames, Model, Target
-from permatch.cli.rank_steps import load_ranker, read_feature_names
-from permatch.cli.terminal import standard_output
+from permatch.cli.rank.options import FeatureNames
+from permatch.cli.rank.steps import load_ranker
+from permatch.cli.shared.options import Model, optional
+from permatch.cli.shared.steps import (
+    check_target,
+    nothing_written_if_interrupted,
+    output,
+)
+
+
+class Target(StrEnum):
+    """What ``--to`` accepts."""
+
+    ONNX = "onnx"
+    SOLR = "solr"
+    ELASTICSEARCH_LTR = "elasticsearch-ltr"
 
 
 def export(
     model_file: Model,
-    to: Annotated[
-        Target, typer.Option("--to", "-t", help="What is to serve it.", show_default=False)
-    ],
+    to: Annotated[Target, optional("--to", "-t", help="What is to serve it.")],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write; - is standard output.",
-            show_default=False,
+        optional(
+            "--out", "-o", metavar="FILE", help="Where to write; - is standard output."
         ),
     ],
     name: Annotated[
@@ -41,8 +46,6 @@ def export(
             help="Features without names are called this and a number, from 1.",
         ),
     ] = "f",
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
 ) -> None:
     r"""Write a model in the format of a system that serves it.
 
@@ -70,15 +73,15 @@ def export(
     if not name:
         raise typer.BadParameter("--name must not be empty.")
     with nothing_written_if_interrupted():
+        from permatch.datasets.sources import read_feature_names
         from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
         model = load_ranker(model_file)
-        names = read_feature_names(feature_names)
         options: Any = {
             "name": name,
-            "feature_names": names,
+            "feature_names": read_feature_names(feature_names),
             "feature_prefix": feature_prefix,
         }
         if to is Target.ONNX:
@@ -86,8 +89,5 @@ def export(
         else:
             write = to_solr if to is Target.SOLR else to_elasticsearch_ltr
             data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
-        if str(out) == "-":
-            standard_output().buffer.write(data)
-            return
-        with whole_file(out) as file:
+        with output(out) as file:
             file.buffer.write(data)

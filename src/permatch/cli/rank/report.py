@@ -7,26 +7,42 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from permatch.cli.match_report import (
-    MAX_ROWS,
-    coefficient_table,
+from permatch.cli.rank.measures import mean_values
+from permatch.cli.shared.report import (
+    add_ending,
+    describe_model,
     facts,
-    path_table,
     plain_table,
+    plural,
+    show_path,
 )
-from permatch.cli.rank_measures import Measuring
-from permatch.cli.terminal import plural
-from permatch.queries import check_queries
-
-# What the last entry of a history may say, by estimator.
-_ENDINGS = ("loss", "grad_norm", "gap", "evaluations")
-
-_DISCOUNTS = {"paper": "1/log2(1+j)", "letor": "that of LETOR's script"}
+from permatch.queries import QuerySet, check_queries
 
 
-def describe_data(data: Any) -> dict[str, Any]:
-    """Collect what was read from a file."""
-    queries = check_queries(data.X, data.y, data.qid)
+def describe_fit(
+    model: Any, parts: dict[str, Any], metric: list[str] | None, path: str, seconds: float
+) -> dict[str, Any]:
+    """Collect what a fit came to, as plain lists and numbers."""
+    measures, read = {}, {}
+    for name, data in parts.items():
+        queries = check_queries(data.X, data.y, data.qid)
+        scores = model.predict(queries.documents, group=queries.lengths)
+        read[name] = _describe_data(queries)
+        measures[name] = mean_values(metric, queries.grades, scores, queries.lengths)
+    names = model.feature_names_ or [
+        f"feature {k}" for k in range(1, model.n_features_in_ + 1)
+    ]
+    return describe_model(model, names, path, seconds) | {
+        "subset_size": model.subset_size,
+        "scaling": model.scaling,
+        "data": read,
+        "n_observations": int(model.n_observations_),
+        "forms": getattr(model, "forms_", None),
+        "measures": measures,
+    }
+
+
+def _describe_data(queries: QuerySet) -> dict[str, Any]:
     lows = np.minimum.reduceat(queries.grades, queries.starts[:-1])
     highs = np.maximum.reduceat(queries.grades, queries.starts[:-1])
     grades, counts = np.unique(queries.grades, return_counts=True)
@@ -40,86 +56,29 @@ def describe_data(data: Any) -> dict[str, Any]:
     }
 
 
-def describe_fit(
-    model: Any, parts: dict[str, Any], measuring: Measuring, path: str, seconds: float
-) -> dict[str, Any]:
-    """Collect what a fit came to, as plain lists and numbers."""
-    params, last = model.get_params(), model.history_[-1]
-    measures = {}
-    for name, data in parts.items():
-        queries = check_queries(data.X, data.y, data.qid)
-        scores = model.predict(queries.documents, group=queries.lengths)
-        measures[name] = measuring.means(queries.grades, scores, queries.lengths)
-    names = model.feature_names_ or [
-        f"feature {k}" for k in range(1, model.n_features_in_ + 1)
-    ]
-    summary = {
-        "model": path,
-        "estimator": type(model).__name__,
-        "subset_size": params["subset_size"],
-        "scaling": params["scaling"],
-        "alpha": float(getattr(model, "alpha_", params.get("alpha"))),
-        "data": {name: describe_data(data) for name, data in parts.items()},
-        "n_observations": int(model.n_observations_),
-        "forms": getattr(model, "forms_", None),
-        "is_converged": bool(model.is_converged_),
-        "n_iter": int(model.n_iter_),
-        "seconds": seconds,
-        **{name: float(last[name]) for name in _ENDINGS if name in last},
-        "measures": measures,
-        "coefficients": [
-            {"feature": name, "coef": float(coef), "per_deviation": float(coef * scale)}
-            for name, coef, scale in zip(names, model.coef_, model.scale_, strict=True)
-        ],
-    }
-    if hasattr(model, "cv_results_"):
-        results = model.cv_results_
-        summary["scoring"] = params["scoring"]
-        summary["n_splits"] = results["scores"].shape[1]
-        summary["path"] = [
-            {"alpha": float(alpha), "score": float(mean), "spread": float(spread)}
-            for alpha, mean, spread in zip(
-                results["alphas"], results["mean_score"], results["std_score"], strict=True
-            )
-        ]
-    return summary
-
-
 def show_fit(console: Console, summary: dict[str, Any]) -> None:
     """Print the summary of a fit for people."""
     table = facts()
-    table.add_row(
-        "model",
-        Text(
-            f"{summary['model']}: {summary['estimator']} on {_observed(summary)}, alpha "
-            f"{summary['alpha']:g}, {summary['scaling'] or 'no'} scaling within queries"
-        ),
+    model = (
+        f"{summary['model']}: {summary['estimator']} on {_observed(summary)}, alpha "
+        f"{summary['alpha']:g}, {summary['scaling'] or 'no'} scaling within queries"
     )
+    table.add_row("model", Text(model))
     for name, data in summary["data"].items():
         table.add_row(name, _data_in_words(data))
         counts = [f"{grade}: {count}" for grade, count in data["grades"].items()]
         table.add_row("", f"grades {', '.join(counts)}")
     table.add_row("learned from", _observations_in_words(summary))
-    ending = "converged" if summary["is_converged"] else "not converged"
-    evaluations = f", {summary['evaluations']:.0f} evaluations"
-    steps = plural(summary["n_iter"], "step") + evaluations * ("evaluations" in summary)
-    table.add_row("fit", f"{ending} after {steps}, {summary['seconds']:.1f} s")
-    table.add_row("loss", f"{summary['loss']:.6g}")
-    for name, words in (("grad_norm", "gradient norm"), ("gap", "duality gap")):
-        if name in summary:
-            table.add_row(words, f"{summary[name]:.2g}")
+    add_ending(table, summary)
     console.print(table)
     console.print("\n[bold]measures, mean over queries[/bold]")
     console.print(_means_table(summary["measures"]))
+    title = ""
     if "path" in summary:
         n_splits = summary["n_splits"]
         where = f"{n_splits} folds" if n_splits > 1 else "the validation file"
-        console.print(f"\n[bold]alphas tried, {summary['scoring']} on {where}[/bold]")
-        console.print(path_table(summary["path"], summary["alpha"]))
-    coefficients = summary["coefficients"]
-    more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)
-    console.print(f"\n[bold]coefficients{more}[/bold]")
-    console.print(coefficient_table(coefficients))
+        title = f"{summary['scoring']} on {where}"
+    show_path(console, summary, title)
 
 
 def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
@@ -132,9 +91,6 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     table.add_row("judged", Text(f"{', '.join(summary['files'])}: {words}"))
     if n_without := summary["n_queries_without_relevant"]:
         table.add_row("", f"{n_without} without a relevant document count 0")
-    table.add_row(
-        "NDCG discount", f"{summary['discount']}: {_DISCOUNTS[summary['discount']]}"
-    )
     console.print(table)
     console.print()
     if summary["against"] is None:
@@ -173,8 +129,7 @@ def show_folds(console: Console, summary: dict[str, Any]) -> None:
     how = "chosen on its validation part" if summary["is_search"] else "given"
     console.print(
         f"\n{summary['estimator']}: measures on the test part of every fold, alpha {how}. "
-        f"NDCG discount: {_DISCOUNTS[summary['discount']]}. Spread: standard deviation "
-        "over folds."
+        "Spread: standard deviation over folds."
     )
 
 

@@ -1,97 +1,61 @@
 """``permatch rank evaluate`` and ``permatch rank cv``: how good rankings are."""
 
-import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.match_options import parse_alphas
-from permatch.cli.match_steps import check_target, nothing_written_if_interrupted
-from permatch.cli.options import Debug, MaxBytes
-from permatch.cli.rank_options import (
-    MAX_RESAMPLES,
+from permatch._files import write_csv
+from permatch.cli.rank.options import Learner, Metrics
+from permatch.cli.rank.steps import check_same_features, load_ranker
+from permatch.cli.shared.options import (
     Alpha,
     Alphas,
     AsJson,
-    Cutoffs,
-    Discount,
-    DiscountOption,
-    Estimator,
-    EstimatorOption,
-    Form,
-    FormOption,
-    Jobs,
-    MaxIter,
-    NSubsets,
-    QueryWeightOption,
-    Scaling,
-    ScalingOption,
-    Seed,
-    SubsetSize,
-    model_options,
-    parse_cutoffs,
+    argument,
+    optional,
+    parse_alphas,
 )
-from permatch.cli.rank_steps import check_same_features, load_ranker
-from permatch.cli.terminal import printing
+from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
+from permatch.cli.shared.terminal import print_summary
 
-
-class Ties(StrEnum):
-    """What ``--ties`` accepts."""
-
-    STABLE = "stable"
-    EXPECTED = "expected"
+#: More resamples no test needs.
+MAX_RESAMPLES = 10**9
 
 
 def evaluate(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL FILE...",
-            help="Model file, and judged LETOR files; with --scores judged files only.",
-            show_default=False,
+        argument(
+            "MODEL FILE...",
+            "Model file, and judged LETOR files; with --scores judged files only.",
         ),
     ],
     scores: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--scores",
             metavar="FILE",
             help="Scores to measure instead of a model's, one number per document.",
-            show_default=False,
         ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--against",
             metavar="MODEL",
             help="A second model to compare with.",
-            show_default=False,
         ),
     ] = None,
     against_scores: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--against-scores",
             metavar="FILE",
             help="Scores to compare with.",
-            show_default=False,
         ),
     ] = None,
-    discount: DiscountOption = Discount.PAPER,
-    cutoffs: Cutoffs = "1,3,5,10",
-    ties: Annotated[
-        Ties,
-        typer.Option("--ties", help="Equal scores keep their order, or are averaged over."),
-    ] = Ties.STABLE,
-    threshold: Annotated[
-        int,
-        typer.Option(
-            "--relevant-from", min=1, metavar="GRADE", help="Of MAP, P@k and MRR."
-        ),
-    ] = 1,
+    metric: Metrics = None,
     n_resamples: Annotated[
         int,
         typer.Option(
@@ -101,22 +65,27 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that test.")] = 0,
     per_query: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--per-query",
             metavar="CSV",
             help="Where to write the measures of every query.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
 ) -> None:
     """Measure rankings on judged files the model was not fitted on.
 
-    Prints NDCG@k, MAP, P@k, ERR, MRR and Kendall's tau-b, each the mean over
-    the queries of all files, with its standard error.  A query without a
-    relevant document counts 0 (tau: a query of one grade is left out).
+    Prints the mean of every measure over the queries of all files, with its
+    standard error.  A query without a relevant document counts 0 (Tau: a query
+    of one grade is left out).
+
+    [bold]Measures[/bold] (--metric) are NDCG, MeanNDCG, MAP, P, ERR, MRR and Tau, with the
+    position after @ and options in parentheses, as in Python:
+
+      NDCG@1,3,5,10                      discount 1/log2(1+j)
+      NDCG(discount=letor)@10            that of LETOR's script
+      MAP(threshold=2)                   grade 2 and up is relevant
+      P(ties=expected)@5                 the mean over orders of equal scores
 
     A comparison (--against) tests the differences by randomisation, paired by
     query.
@@ -124,14 +93,13 @@ def evaluate(
     [bold]Examples[/bold]
 
       permatch rank evaluate model.json test.txt
-      permatch rank evaluate model.json test.txt --discount letor --at 1,2,3,5,10
+      permatch rank evaluate model.json test.txt --metric NDCG@1,2,3 --metric MAP
       permatch rank evaluate model.json test.txt --against old.json
       permatch rank evaluate --scores scores.txt test.txt --per-query queries.csv
       permatch rank evaluate model.json test.txt --json | python -m json.tool
     """
     if against is not None and against_scores is not None:
         raise typer.BadParameter("--against and --against-scores exclude each other.")
-    places = parse_cutoffs(cutoffs)
     files = paths if scores is not None else paths[1:]
     if not files:
         raise typer.BadParameter(
@@ -141,13 +109,12 @@ def evaluate(
     if [*files, *map(str, (scores, against_scores))].count("-") > 1:
         raise typer.BadParameter("standard input can be read once.")
     with nothing_written_if_interrupted():
-        from permatch.cli.rank_measures import (
-            Measuring,
+        from permatch.cli.rank.measures import (
             collect_scores,
             describe_evaluation,
-            write_per_query,
+            per_query_rows,
         )
-        from permatch.cli.rank_report import show_evaluation
+        from permatch.cli.rank.report import show_evaluation
 
         sources = [scores if scores is not None else Path(paths[0])]
         sources += [path for path in (against, against_scores) if path is not None]
@@ -160,60 +127,37 @@ def evaluate(
         models = [method for method in methods if not isinstance(method, Path)]
         check_same_features(sources, models)
         judged = collect_scores(files, methods)
-        measuring = Measuring(places, discount.value, ties.value, threshold)
-        found, values = describe_evaluation(judged, measuring, n_resamples, seed)
+        found, values = describe_evaluation(judged, metric, n_resamples, seed)
         summary = {
             "scores_of": str(sources[0]),
             "against": str(sources[1]) if len(sources) > 1 else None,
             "files": files,
         } | found
         if per_query is not None:
-            write_per_query(per_query, judged, values)
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show_evaluation(console, summary)
+            write_csv(per_query, per_query_rows(judged, values))
+        print_summary(summary, as_json, show_evaluation)
 
 
-def cross_validation(
+def cv(
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|FOLDER",
-            help="Judged LETOR file (- is stdin), or a folder with Fold1, Fold2, ...",
-            show_default=False,
+        argument(
+            "FILE|FOLDER",
+            "Judged LETOR file (- is stdin), or a folder with Fold1, Fold2, ...",
         ),
     ],
-    estimator: EstimatorOption = Estimator.RANKMATCH,
-    subset_size: SubsetSize = None,
-    n_subsets: NSubsets = 0.4,
-    form: FormOption = Form.AUTO,
-    query_weight: QueryWeightOption = None,
-    scaling: ScalingOption = Scaling.MINMAX,
-    max_iter: MaxIter = None,
+    learner: Learner,
     alpha: Alpha = None,
     alphas: Alphas = None,
     folds: Annotated[
         int, typer.Option("--folds", min=2, help="Parts a file's queries are cut into.")
     ] = 5,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    discount: DiscountOption = Discount.PAPER,
-    cutoffs: Cutoffs = "1,3,5,10",
+    metric: Metrics = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="CSV",
-            help="Where to write a row per fold.",
-            show_default=False,
-        ),
+        optional("--out", "-o", metavar="CSV", help="Where to write a row per fold."),
     ] = None,
     as_json: AsJson = False,
-    max_bytes: MaxBytes = None,
-    debug: Debug = False,
 ) -> None:
     """Tell how well a method ranks queries it has not seen, by cross-validation.
 
@@ -225,52 +169,30 @@ def cross_validation(
     [bold]Examples[/bold]
 
       permatch rank cv OHSUMED
-      permatch rank cv OHSUMED --estimator dorm --discount letor
+      permatch rank cv OHSUMED --estimator dorm --metric "NDCG(discount=letor)@10"
       permatch rank cv judged.txt --folds 10 --subset-size 3 --out folds.csv
       permatch rank cv judged.txt --alphas 100,10,1 --json
     """
     if alpha is not None and alphas is not None:
         raise typer.BadParameter("--alpha and --alphas exclude each other.")
     is_search = alpha is None
-    options = model_options(
-        estimator,
-        subset_size,
-        n_subsets,
-        form,
-        query_weight,
-        scaling,
-        max_iter,
-        seed,
-        jobs,
-    )
+    options = learner.options()
     options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     options |= {"alpha": alpha} if alpha is not None else {}
-    places = parse_cutoffs(cutoffs)
     with nothing_written_if_interrupted():
-        from permatch.cli.rank_folds import (
-            cross_validate,
-            describe_folds,
-            read_folds,
-            write_folds,
-        )
-        from permatch.cli.rank_measures import Measuring
-        from permatch.cli.rank_report import show_folds
+        from permatch.cli.rank import folds as steps
+        from permatch.cli.rank.report import show_folds
 
         if out is not None:
             check_target(out, "--out", data)
-        parts = read_folds(data, folds, seed, is_search=is_search)
-        measuring = Measuring(places, discount.value, is_short=True)
-        rows = list(cross_validate(parts, estimator.value, options, measuring))
+        parts = steps.read_folds(data, folds, learner.seed, is_search=is_search)
+        estimator = learner.estimator.value
+        rows = list(steps.cross_validate(parts, estimator, options, metric))
         summary = {
             "data": data,
-            "estimator": estimator.value,
+            "estimator": estimator,
             "is_search": is_search,
-            "discount": discount.value,
-        } | describe_folds(rows)
+        } | steps.describe_folds(rows)
         if out is not None:
-            write_folds(out, rows)
-        if as_json:
-            typer.echo(json.dumps(summary, allow_nan=False))
-        else:
-            with printing() as console:
-                show_folds(console, summary)
+            write_csv(out, steps.fold_rows(rows))
+        print_summary(summary, as_json, show_folds)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import permatch as pm
-from permatch.cli.match import match
+from permatch.cli.match.commands import match
 from permatch.datasets import read_edge_table
 from permatch.estimators import MAPMatching, load
 from permatch.metrics import calibration, hamming_loss
@@ -615,7 +615,9 @@ def test_ctrl_c_while_predicting_leaves_the_old_file(
 def test_clean_in_a_pipe(tables, tmp_path):
     plain = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "COLUMNS"}
     env = {key: value for key, value in os.environ.items() if key not in plain}
-    code = "from permatch.cli.match import match; match(prog_name='permatch match')"
+    code = (
+        "from permatch.cli.match.commands import match; match(prog_name='permatch match')"
+    )
 
     def run(*args):
         command = [sys.executable, "-c", code, *map(str, args)]
@@ -634,8 +636,8 @@ def test_clean_in_a_pipe(tables, tmp_path):
 
 
 def test_closed_standard_input(call, model_file, monkeypatch):
-    monkeypatch.setattr("permatch.cli.match_steps.sys.stdin", None)
-    from permatch.cli.match_steps import read_table
+    monkeypatch.setattr("permatch.cli.match.steps.sys.stdin", None)
+    from permatch.cli.match.steps import read_table
     from permatch.errors import TableError
 
     with pytest.raises(TableError, match="it is closed. Pipe a table in"):

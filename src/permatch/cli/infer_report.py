@@ -1,0 +1,259 @@
+"""What ``permatch infer`` prints, and how far an answer is to be trusted."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from permatch.cli.shared.report import (
+    facts,
+    join_edges,
+    join_pairs,
+    percent,
+    percent_of_log,
+    plural,
+)
+
+if TYPE_CHECKING:
+    from permatch.distribution import MatchingDistribution
+    from permatch.inference import Diagnostics
+
+#: Largest graph whose marginals are printed whole; beyond it, the best edges of each row.
+MAX_GRID = 12
+N_BEST_EDGES = 3
+#: Distinct samples printed; the JSON has them all.
+MAX_DISTINCT = 10
+
+_MEANINGS = {
+    "rigorous": "the error is bounded for certain",
+    "asymptotic": "standard errors, as good as the samples are many",
+    "heuristic": "nothing is known for certain about the error",
+}
+
+
+def describe_accuracy(distribution: "MatchingDistribution") -> dict[str, Any]:
+    """Collect what is known about the error, None where nothing is."""
+    told = distribution.diagnostics
+    return {
+        "certificate": told.certificate,
+        "is_converged": told.is_converged,
+        "log_partition_error": _finite(distribution.log_partition_error),
+        "interval": told.interval,
+        "interval_certificate": told.interval_certificate,
+        "interval_delta": told.delta,
+        "marginal_error": 0.0 if distribution.is_exact else _finite(told.marginal_error),
+        "seconds": told.seconds,
+        "steps": [_describe_step(step) for step in told.steps],
+    }
+
+
+def _describe_step(step: "Diagnostics") -> dict[str, Any]:
+    return {
+        "engine": step.engine,
+        "seconds": step.seconds,
+        "certificate": step.certificate,
+        "is_converged": step.is_converged,
+        "log_partition_error": _finite(step.log_partition_error),
+        "interval": step.interval,
+        "interval_certificate": step.interval_certificate,
+        "interval_delta": step.delta,
+        "marginal_error": _finite(step.marginal_error),
+        "n_samples": step.n_samples,
+        "effective_samples": _finite(step.effective_samples),
+        "reason": step.reason,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number that JSON can hold, None for any other."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def accuracy_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return label and text of what there is to say about an approximate answer."""
+    if summary["is_exact"]:
+        return []
+    certificate = summary["certificate"]
+    met = "" if summary["is_converged"] else "; the tolerance was not met"
+    rows = [("certificate", f"{certificate}: {_MEANINGS[certificate]}{met}")]
+    if summary["interval"] is not None:
+        low, high = summary["interval"]
+        meaning = _interval_meaning(
+            summary["interval_certificate"], summary["interval_delta"]
+        )
+        rows.append(("interval", f"log-partition from {low:.8g} to {high:.8g}, {meaning}"))
+    if (error := summary["marginal_error"]) is not None:
+        what = "error" if certificate == "rigorous" else "standard error"
+        rows.append(("edges", f"{what} of a probability at most {error:.2g}"))
+    return rows
+
+
+def _interval_meaning(certificate: str, delta: float) -> str:
+    """Say how far an interval is to be trusted."""
+    if certificate != "rigorous":
+        return "as the samples say"
+    return f"holds but for probability {delta:g}" if delta else "holds for certain"
+
+
+def log_partition_text(summary: dict[str, Any]) -> str:
+    """Write the log-partition with as many digits as are known."""
+    value, error = summary["log_partition"], summary["log_partition_error"]
+    if summary["is_exact"] or error is None or error < 1e-9:
+        return f"{value:.12g}"
+    n_digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{n_digits}f} ± {error:.{n_digits}f}"
+
+
+def steps_table(steps: list[dict[str, Any]]) -> Table:
+    """Lay out what was tried, one after the other."""
+    table = Table(header_style="dim", box=None)
+    table.add_column("tried", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("std. error", justify="right", no_wrap=True)
+    table.add_column("log-partition", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for step in steps:
+        error, interval = step["marginal_error"], step["interval"]
+        table.add_row(
+            step["engine"],
+            f"{step['seconds']:.2f}",
+            "" if error is None else f"{error:.2g}",
+            "" if interval is None else f"{interval[0]:.6g} to {interval[1]:.6g}",
+            Text(step["reason"]),
+        )
+    return table
+
+
+def show(console: Console, summary: dict[str, Any]) -> None:
+    """Print a summary for people."""
+    size, labels = summary["size"], (summary["row_labels"], summary["column_labels"])
+    exact = "exact" if summary["is_exact"] else "approximate"
+    if exact == "approximate" and summary["certificate"] == "rigorous":
+        exact = "with a certified error"
+    table = facts()
+    n_forbidden = summary["n_forbidden"]
+    forbidden = f", {plural(n_forbidden, 'edge')} forbidden" * (n_forbidden > 0)
+    table.add_row("graph", Text(f"{summary['file']}: {size} x {size}{forbidden}"))
+    if summary["given"]:
+        table.add_row("given", Text(join_pairs(summary["given"], *labels)))
+    table.add_row("engine", Text(f"{summary['engine']}, {exact} ({summary['reason']})"))
+    table.add_row("log-partition", log_partition_text(summary))
+    for label, text in accuracy_rows(summary):
+        table.add_row(label, text)
+    if summary["entropy"] is not None:
+        entropy = summary["entropy"]
+        table.add_row(
+            "entropy", f"{entropy:.6g} nats, as of {_many(entropy)} equal matchings"
+        )
+    table.add_row("best matching", _in_words(summary["mode"], labels))
+    if (bayes := summary["bayes_matching"]) is not None:
+        table.add_row("Bayes matching", _in_words(bayes, labels))
+        right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
+        table.add_row("", f"right on average: {right:.2f} of {plural(size, 'edge')}")
+    console.print(table)
+    if summary["steps"]:
+        console.print("\n[bold]engines tried[/bold]")
+        console.print(steps_table(summary["steps"]))
+    if summary["k_best"]:
+        found = plural(len(summary["k_best"]), "most probable matching")
+        console.print(f"\n[bold]{found}[/bold]")
+        console.print(_best_table(summary["k_best"], labels))
+    if summary["marginals"] is not None and size > 0:
+        whole = size <= MAX_GRID
+        title = "probability of each edge, percent" if whole else "best edges of each row"
+        console.print(f"\n[bold]{title}[/bold]")
+        console.print(marginals_table(np.array(summary["marginals"]), *labels))
+    if "samples" in summary:
+        counts = Counter(map(tuple, summary["samples"])).most_common()
+        more = f", the {MAX_DISTINCT} most frequent" * (len(counts) > MAX_DISTINCT)
+        drawn = plural(len(summary["samples"]), "sample")
+        console.print(f"\n[bold]{drawn}, {len(counts)} distinct{more}[/bold]")
+        console.print(_samples_table(counts[:MAX_DISTINCT], labels))
+
+
+def _many(entropy: float) -> str:
+    return f"{np.exp(entropy):.1f}" if entropy < 10 else f"{np.exp(min(entropy, 700)):.2g}"
+
+
+def _in_words(found: dict[str, Any], labels: tuple) -> Text:
+    edges = join_edges(found["matching"], *labels)
+    return Text(f"{edges}  (probability {percent_of_log(found['log_probability'])})")
+
+
+def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
+    table = _plain_table()
+    table.add_column("#", justify="right")
+    table.add_column("probability", justify="right", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    named = labels != (None, None)
+    table.add_column("edges" if named else "columns of rows 0, 1, ...", overflow="fold")
+    for rank, found in enumerate(best, start=1):
+        edges = join_edges(found["matching"], *labels)
+        table.add_row(
+            str(rank),
+            percent_of_log(found["log_probability"]),
+            f"{found['score']:.6g}",
+            Text(edges),
+        )
+    return table
+
+
+def _samples_table(counts: list[tuple[tuple[int, ...], int]], labels: tuple) -> Table:
+    table = _plain_table()
+    table.add_column("drawn", justify="right", no_wrap=True)
+    table.add_column("matching", overflow="fold")
+    for matching, count in counts:
+        table.add_row(str(count), Text(join_edges(list(matching), *labels)))
+    return table
+
+
+def marginals_table(
+    marginals: np.ndarray, rows: list[str] | None, cols: list[str] | None
+) -> Table:
+    """Lay out edge probabilities: all of them, or each row's best if the graph is large."""
+    size = len(marginals)
+    rows = rows or [str(k) for k in range(size)]
+    cols = cols or [str(k) for k in range(size)]
+    if size > MAX_GRID:
+        return _best_edges_table(marginals, rows, cols)
+    table = _plain_table()
+    table.add_column("", no_wrap=True)
+    for col in cols:
+        table.add_column(Text(col), justify="right", min_width=2)
+    for row, chances in zip(rows, marginals, strict=True):
+        table.add_row(Text(row), *map(_cell, chances))
+    return table
+
+
+def _best_edges_table(marginals: np.ndarray, rows: list[str], cols: list[str]) -> Table:
+    table = _plain_table()
+    table.add_column("", no_wrap=True)
+    for _ in range(N_BEST_EDGES):
+        table.add_column("")
+    for row, chances in zip(rows, marginals, strict=True):
+        order = np.argsort(-chances, kind="stable")[:N_BEST_EDGES]
+        cells = [
+            Text(f"{cols[col]}  {percent(chances[col])}", style=_style(chances[col]))
+            for col in order
+        ]
+        table.add_row(Text(row), *cells)
+    return table
+
+
+def _cell(chance: float) -> Text:
+    """Write a probability as a whole percentage, or a dot below half a percent."""
+    if chance < 0.005:
+        return Text(".", style="dim")
+    return Text(f"{100 * chance:.0f}", style=_style(chance))
+
+
+def _style(chance: float) -> str:
+    return "bold green" if chance > 0.5 else "" if chance > 0.05 else "dim"
+
+
+def _plain_table() -> Table:
+    return Table(header_style="dim", box=None)

@@ -1,0 +1,1 @@
+"""``permatch match``: learn to match from labelled edge tables, and use what was learnt."""

@@ -1,0 +1,194 @@
+"""The options that the commands of ``permatch rank`` share."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from permatch.cli.shared.options import Jobs, argument, optional
+from permatch.errors import InvalidOptionError
+
+
+class Estimator(StrEnum):
+    """What ``--estimator`` accepts."""
+
+    RANKMATCH = "rankmatch"
+    DORM = "dorm"
+
+
+class Scaling(StrEnum):
+    """What ``--scaling`` accepts."""
+
+    MINMAX = "minmax"
+    STANDARD = "standard"
+    NONE = "none"
+
+
+class Form(StrEnum):
+    """What ``--form`` accepts."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    PROFILE = "profile"
+
+
+class QueryWeight(StrEnum):
+    """What ``--query-weight`` accepts."""
+
+    OBSERVATIONS = "observations"
+    QUERIES = "queries"
+    PER_DOCUMENT = "per-document"
+    PER_RELEVANT = "per-relevant"
+
+
+def check_subset_size(text: str | None) -> str | None:
+    """Refuse what is neither a word nor a number of documents."""
+    if text in (None, "all", "grades", "pairs"):
+        return text
+    is_number = len(text) < 10 and text.isdecimal() and text.isascii()
+    if not (is_number and int(text) >= 2):
+        raise typer.BadParameter(f"{text!r} is none of all, grades, pairs and 2, 3, 4 ...")
+    return text
+
+
+def check_n_subsets(number: float) -> float:
+    """Refuse what draws nothing."""
+    if not 0.0 < number < float("inf"):
+        raise typer.BadParameter("a finite number above 0 is needed.")
+    return number
+
+
+def check_metrics(texts: list[str] | None) -> list[str]:
+    """Refuse what is no measure."""
+    if not texts:
+        return []
+    from permatch.metrics import find_measures
+
+    try:
+        return [str(measure) for text in texts for measure in find_measures(text)]
+    except InvalidOptionError as err:
+        raise typer.BadParameter(str(err)) from err
+
+
+Judged = Annotated[
+    str,
+    argument(
+        "FILE",
+        "LETOR (SVMlight) file, 'grade qid:ID 1:value ... # docid'; also .gz; - is stdin.",
+    ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    optional(
+        "--metric",
+        metavar="NAME[@K,...]",
+        help='What to measure, such as NDCG@1,5,10 or "NDCG(discount=letor)@10"; '
+        "repeatable. See permatch rank evaluate --help.",
+        callback=check_metrics,
+    ),
+]
+FeatureNames = Annotated[
+    Path | None,
+    optional(
+        "--feature-names", metavar="FILE", help="Names of the features, one per line."
+    ),
+]
+
+
+def _model_option(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="What is learnt", **more)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The options that say what is learnt, without the strength of the penalty."""
+
+    estimator: Annotated[
+        Estimator,
+        _model_option(
+            "--estimator",
+            help="Maximum likelihood, or maximum margin with an NDCG loss (dorm).",
+        ),
+    ] = Estimator.RANKMATCH
+    subset_size: Annotated[
+        str | None,
+        _model_option(
+            "--subset-size",
+            "-M",
+            metavar="all|grades|pairs|N",
+            help="What one observation is: the whole list, a random subset with one "
+            "document of each grade or of N documents, or a pair. Default: all; dorm: "
+            "grades.",
+            callback=check_subset_size,
+            show_default=False,
+        ),
+    ] = None
+    n_subsets: Annotated[
+        float,
+        _model_option(
+            "--n-subsets",
+            help="Random subsets of a query, times its documents times N.",
+            callback=check_n_subsets,
+        ),
+    ] = 0.4
+    form: Annotated[
+        Form,
+        _model_option(
+            "--form",
+            help="Likelihood of whole lists: exact, or its convex bound for long ones.",
+        ),
+    ] = Form.AUTO
+    query_weight: Annotated[
+        QueryWeight | None,
+        _model_option(
+            "--query-weight",
+            help="What a query counts. Default: observations.",
+            show_default=False,
+        ),
+    ] = None
+    scaling: Annotated[
+        Scaling,
+        _model_option(
+            "--scaling",
+            help="Of features within each query; none for a model to be exported.",
+        ),
+    ] = Scaling.MINMAX
+    max_iter: Annotated[
+        int | None,
+        _model_option("--max-iter", min=1, help="Most steps.", show_default=False),
+    ] = None
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of subsets and folds.")
+    ] = 0
+    jobs: Jobs = 1
+
+    def options(self) -> dict[str, Any]:
+        """Return the parameters of the estimator."""
+        size, form = self.subset_size, self.form
+        options: dict[str, Any] = {
+            "n_subsets": self.n_subsets,
+            "scaling": None if self.scaling is Scaling.NONE else self.scaling.value,
+            "random_state": self.seed,
+            "n_jobs": self.jobs,
+        }
+        if size is not None:
+            options["subset_size"] = int(size) if size.isdecimal() else size
+        if self.max_iter is not None:
+            options["max_iter"] = self.max_iter
+        if self.query_weight is not None:
+            options["query_weight"] = self.query_weight.replace("-", "_")
+        if form is not Form.AUTO and size not in (None, "all"):
+            raise typer.BadParameter(
+                "--form is a matter of whole lists; drop --subset-size."
+            )
+        if self.estimator is Estimator.RANKMATCH:
+            options["form"] = form.value
+        elif form is not Form.AUTO:
+            raise typer.BadParameter(
+                "--form is a matter of rankmatch; dorm has no likelihood."
+            )
+        elif size == "pairs":
+            raise typer.BadParameter("--subset-size pairs works with rankmatch only.")
+        return options

@@ -1,0 +1,87 @@
+"""What the commands of ``permatch rank`` do: make and load rankers, score by blocks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from permatch._types import FloatArray
+from permatch.cli.shared.steps import load_kind
+from permatch.errors import InvalidQueriesError, LetorFileError
+
+if TYPE_CHECKING:
+    from permatch.datasets.runs import Scored
+    from permatch.estimators import BaseRanker
+
+_CLASSES = {
+    "rankmatch": ("RankMatch", "RankMatchCV"),
+    "dorm": ("DORM", "DORMCV"),
+}
+# Features held in memory at once; bounds it.
+_BLOCK_VALUES = 1 << 20
+
+
+def new_ranker(estimator: str, options: dict[str, Any], *, is_search: bool) -> Any:
+    """Return an estimator by its name on the command line, with or without its search."""
+    from permatch import estimators
+
+    return getattr(estimators, _CLASSES[estimator][is_search])(**options)
+
+
+def load_ranker(path: Path) -> "BaseRanker":
+    """Read a model, and refuse one that matches instead of ranking."""
+    from permatch.estimators import BaseRanker
+
+    return load_kind(path, BaseRanker)
+
+
+def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
+    """Read documents in blocks of whole queries and score them, in bounded memory."""
+    from permatch.datasets import iterate_letor
+    from permatch.datasets.runs import Scored
+    from permatch.datasets.sources import ADVICE, local_file
+
+    n_features = models[0].n_features_in_
+    n_documents = max(1, _BLOCK_VALUES // n_features)
+    highest = first = 0
+    with local_file(name) as path:
+        try:
+            for data in iterate_letor(path, n_documents, n_features=n_features):
+                scores = [model.predict(data.X, qid=data.qid) for model in models]
+                highest = max(highest, _highest_feature(data.X))
+                yield Scored(data, first, scores)
+                first += data.n_documents
+        except LetorFileError as err:
+            advice = (
+                f"The model has {n_features} features: give the file it was made for, or "
+                "fit it again, with --n-features."
+            )
+            raise LetorFileError(str(err).replace(ADVICE, advice)) from err
+    everything = np.ones(n_features)
+    if any(np.any(getattr(model, "coef_", everything)[highest:]) for model in models):
+        typer.echo(
+            f"note: {name} has no feature beyond {highest}, the model {n_features}; the "
+            "others are taken as 0.",
+            err=True,
+        )
+
+
+def check_same_features(paths: list[Path], models: "list[BaseRanker]") -> None:
+    """Refuse to compare models that cannot look at the same file."""
+    counts = [model.n_features_in_ for model in models]
+    if len(set(counts)) > 1:
+        raise InvalidQueriesError(
+            f"models to be compared must have as many features; {paths[0]} has "
+            f"{counts[0]}, {paths[1]} {counts[1]}. Write the scores of each with permatch "
+            "rank predict and compare these (--scores, --against-scores)."
+        )
+
+
+def _highest_feature(documents: FloatArray) -> int:
+    """Return the number, from 1, of the last feature that is not 0 throughout."""
+    for column in range(documents.shape[1] - 1, -1, -1):
+        if documents[:, column].any():
+            return column + 1
+    return 0

@@ -1,0 +1,1 @@
+"""What the commands share: options, the terminal, steps and tables."""

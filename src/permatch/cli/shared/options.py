@@ -1,0 +1,190 @@
+"""Options that several commands take, their checks, and how groups of them are spread."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+#: More threads than any machine has processors are a slip of the finger.
+MAX_JOBS = 4096
+
+
+def spread(function: Callable[..., None], *, is_reader: bool = True) -> Callable[..., None]:
+    """Return a command as typer takes it, with the options that all commands have.
+
+    These are ``--debug``, and ``--max-bytes`` of those that read files.  A parameter whose
+    type is a dataclass stands for a group of options, one for each field: that is how
+    commands share them.
+    """
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += inspect.signature(groups[name]).parameters.values()
+        else:
+            parameters.append(parameter)
+    everywhere = list(inspect.signature(_everywhere).parameters.values())[not is_reader :]
+    parameters += everywhere
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        for parameter in everywhere:
+            del values[parameter.name]  # read by the class of all commands
+        for name, group in groups.items():
+            own = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**own)
+        function(**values)
+
+    named = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
+    run.__dict__["__signature__"] = inspect.Signature(named)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
+    return run
+
+
+def check_engine(name: str | None) -> str | None:
+    """Refuse unknown engines as wrong usage, listing the known ones."""
+    from permatch.inference import ENGINES
+
+    if name is not None and name not in ENGINES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(ENGINES)}.")
+    return name
+
+
+def check_jobs(jobs: int) -> int:
+    """Refuse numbers of threads that cannot work."""
+    if jobs == 0:
+        raise typer.BadParameter("0 threads cannot work; -1 means all processors.")
+    if jobs > MAX_JOBS:
+        raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
+    return jobs
+
+
+def check_alpha(alpha: float | None) -> float | None:
+    """Refuse a penalty that is none."""
+    if alpha is not None and not 0.0 <= alpha < math.inf:
+        raise typer.BadParameter("a penalty is a finite number of at least 0.")
+    return alpha
+
+
+def parse_alphas(text: str) -> list[float]:
+    """Split ``1,0.1,0.01``."""
+    try:
+        alphas = [float(part) for part in text.split(",")]
+    except ValueError:
+        alphas = [math.nan]
+    if not all(0.0 <= alpha < math.inf for alpha in alphas):
+        raise typer.BadParameter(f"--alphas {text!r} is no list such as 1,0.1,0.01.")
+    return alphas
+
+
+def make_folder(folder: Path) -> Path:
+    """Make sure, before anything is computed, that the results have a place to go."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".permatch").touch()
+        (folder / ".permatch").unlink()
+    except OSError as err:
+        raise typer.BadParameter(
+            f"cannot write to {folder}: {err.strerror}. Choose another folder."
+        ) from err
+    return folder
+
+
+def flag(*names: str, **more: Any) -> Any:
+    """Return an option without a value; its type, which nobody can give, is not shown."""
+    return typer.Option(*names, metavar="", **more)
+
+
+def optional(*names: str, **more: Any) -> Any:
+    """Return an option whose default, none, is not shown."""
+    return typer.Option(*names, show_default=False, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument without a default."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+_PENALTY = "How strong the penalty is"
+
+#: Read by the class of all commands, see `permatch.cli.shared.terminal`.
+Debug = Annotated[bool, flag("--debug", help="Show the traceback of a failure.")]
+MaxBytes = Annotated[
+    int | None,
+    optional(
+        "--max-bytes",
+        min=1,
+        metavar="N",
+        help="Most bytes of a file, unpacked; raises the limits on lines and memory too.",
+    ),
+]
+AsJson = Annotated[bool, flag("--json", help="Print one JSON object and nothing else.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        help="Threads, -1 for all processors; the answer is the same.",
+        callback=check_jobs,
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        "-e",
+        metavar="NAME",
+        help="Algorithm; `permatch engines` lists them.",
+        callback=check_engine,
+    ),
+]
+Model = Annotated[Path, argument("MODEL", "Model file written by fit.")]
+NewModel = Annotated[
+    Path,
+    optional("--model", "-m", metavar="MODEL", help="Where to write the model (JSON)."),
+]
+Page = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
+]
+MaxIter = Annotated[int | None, optional("--max-iter", min=1, help="Most steps.")]
+Alpha = Annotated[
+    float | None,
+    optional(
+        "--alpha",
+        "-a",
+        help="Strength of the penalty. Default: the estimator's.",
+        callback=check_alpha,
+        rich_help_panel=_PENALTY,
+    ),
+]
+ChooseAlpha = Annotated[
+    bool,
+    flag(
+        "--cv",
+        help="Choose alpha by cross-validation, or by --valid.",
+        rich_help_panel=_PENALTY,
+    ),
+]
+Alphas = Annotated[
+    str | None,
+    optional(
+        "--alphas",
+        metavar="A,B,...",
+        help="The values to choose from.",
+        rich_help_panel=_PENALTY,
+    ),
+]
+Folds = Annotated[
+    int | None,
+    optional("--folds", min=2, help="Folds of --cv. Default: 5.", rich_help_panel=_PENALTY),
+]
+
+
+def _everywhere(max_bytes: MaxBytes = None, debug: Debug = False) -> None:
+    """Have the options that commands have without saying so."""

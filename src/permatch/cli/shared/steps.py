@@ -1,0 +1,145 @@
+"""Steps that commands share: refuse bad targets, load, fit until done or stopped."""
+
+import errno
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn, TextIO, TypeVar
+
+import typer
+
+from permatch._files import whole_file
+from permatch.cli.shared.terminal import INTERRUPTED, standard_output
+from permatch.errors import InvalidOptionError, ModelFileError
+
+Model = TypeVar("Model")
+
+#: Ids named in a message.
+_FEW = 5
+
+
+def check_target(path: Path, option: str, *sources: str | None) -> None:
+    """Refuse, before any work is done, to write over an input or into no folder."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "its folder does not exist", str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "it cannot be written", str(path))
+    for source in sources:
+        if source and path.exists() and Path(source).exists() and path.samefile(source):
+            raise typer.BadParameter(
+                f"{option} {path} would replace what is read. Write to another file."
+            )
+
+
+@contextmanager
+def output(path: Path | None) -> Iterator[TextIO]:
+    """Yield standard output, or a file that is there whole or not at all."""
+    if path is None or str(path) == "-":
+        yield standard_output()
+        return
+    with whole_file(path) as file:
+        yield file
+
+
+def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
+    """Refuse more folds than there are graphs or queries to put into them."""
+    if n_folds > number:
+        raise InvalidOptionError(
+            f"--folds must be at most the number of {things}, {number}; got {n_folds}. "
+            f"Ask for fewer, or choose alpha on a second file ({other})."
+        )
+
+
+def load_kind(path: Path, kind: type[Model]) -> Model:
+    """Read a model, and refuse one that ranks instead of matching, or the reverse."""
+    from permatch.estimators import BaseMatcher, load
+
+    model = load(path)
+    if isinstance(model, kind):
+        return model
+    wanted, does, command, other = (
+        ("matcher", "ranks", "match", "rank")
+        if kind is BaseMatcher
+        else ("ranker", "matches", "rank", "match")
+    )
+    raise ModelFileError(
+        f"{path} must hold a {wanted}; it holds a {type(model).__name__}, which {does}. "
+        f"Use it with permatch {other}, or fit a {wanted} with permatch {command} fit."
+    )
+
+
+def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> bool:
+    """Fit, show warnings as single lines, and tell whether Ctrl-C was pressed."""
+    can_talk = "verbose" in model.get_params()
+    if can_talk:
+        is_watched = is_shown and sys.stderr is not None and sys.stderr.isatty()
+        model.set_params(verbose=is_watched)
+    with noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*data, **more)
+    if can_talk:
+        model.set_params(verbose=False)  # a model file must not make a script talk
+    if not presses:
+        for message in dict.fromkeys(str(warning.message) for warning in caught):
+            typer.echo(f"warning: {' '.join(message.split())}", err=True)
+    return bool(presses)
+
+
+@contextmanager
+def noticing_ctrl_c() -> Iterator[list[int]]:
+    """Yield a list that grows with every Ctrl-C, which interrupts as it always does.
+
+    A fit that is interrupted keeps its best coefficients and returns as if nothing had
+    happened, so it cannot be asked.
+    """
+    presses: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        presses.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield presses
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leave_early(model: Any, path: Path) -> None:
+    """Save an interrupted fit if it got anywhere, say so, and leave."""
+    n_alphas = len(model.cv_results_["alphas"]) if hasattr(model, "cv_results_") else None
+    if n_alphas == 0 or model.n_iter_ == 0:
+        raise KeyboardInterrupt
+    model.save(path)
+    so_far = f"{model.n_iter_} steps" if n_alphas is None else f"{n_alphas} alphas"
+    typer.echo(f"interrupted after {so_far}; the best model so far is in {path}.", err=True)
+    raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def nothing_written_if_interrupted() -> Iterator[None]:
+    """Say so on Ctrl-C, and leave."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing was written.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> NoReturn:
+    """Call it wrong usage, and name some ids there are."""
+    close = get_close_matches(wanted, names, _FEW, 0.7) if wanted is not None else []
+    words = f"{option} ID is needed" if wanted is None else f"{lack} {wanted!r}"
+    if close:
+        words += f"; did you mean {', '.join(close)}?"
+    else:
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        words += f"; there are {', '.join(names[:_FEW])}{more}."
+    raise typer.BadParameter(words)

@@ -1,0 +1,80 @@
+"""Files named on a command line, standard input and other pipes among them."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from permatch._files import Gauge
+from permatch.datasets.letor import RankingData, read_letor
+from permatch.errors import InvalidOptionError, LetorFileError
+
+_STANDARD_INPUT = "standard input"
+#: How the reader ends its complaint about a file with more features than it was told.
+ADVICE = "Give a larger n_features, or a file with these features only."
+
+
+@contextmanager
+def local_file(name: str) -> Iterator[Path]:
+    """Yield the path of an input; standard input and other pipes are put aside on disk.
+
+    Errors then speak of what was named, not of where it was put.
+    """
+    given = Path(name)
+    if name != "-" and (given.is_file() or given.is_dir() or not given.exists()):
+        yield given
+        return
+    if name == "-" and sys.stdin is None:
+        raise LetorFileError(
+            "standard input must hold data, and it is closed. Pipe a file in, or name one "
+            "instead of -."
+        )
+    with tempfile.TemporaryDirectory(prefix="permatch-") as folder:
+        path = Path(folder, "input")
+        source = _STANDARD_INPUT if name == "-" else name
+        with ExitStack() as stack:
+            copy = stack.enter_context(path.open("wb"))
+            pipe = (
+                sys.stdin.buffer if name == "-" else stack.enter_context(given.open("rb"))
+            )
+            copy.writelines(Gauge(source, LetorFileError).unread(pipe))
+        try:
+            yield path
+        except LetorFileError as err:
+            raise LetorFileError(str(err).replace(str(path), source)) from err
+
+
+def read_letor_pair(
+    train: str, valid: str | None, n_features: int | None
+) -> tuple[RankingData, RankingData | None]:
+    """Read a training file and perhaps a second one, with as many features."""
+    names = [train] if valid is None else [train, valid]
+    with ExitStack() as stack:
+        paths = [stack.enter_context(local_file(name)) for name in names]
+        try:
+            found = [read_letor(path, n_features=n_features) for path in paths]
+        except LetorFileError as err:
+            advice = ADVICE.replace("n_features", "--n-features")
+            raise LetorFileError(str(err).replace(ADVICE, advice)) from err
+        width = max(data.n_features for data in found)
+        # A feature that is 0 throughout a file need not be mentioned in it.
+        for k, data in enumerate(found):
+            if data.n_features < width:
+                found[k] = read_letor(paths[k], n_features=width)
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def read_feature_names(path: Path | None) -> list[str] | None:
+    """Read a name per line; blank lines at the end are none."""
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            data = Gauge(str(path), InvalidOptionError).whole(file)
+        return data.decode("utf-8-sig").rstrip().splitlines()
+    except UnicodeDecodeError as err:
+        raise InvalidOptionError(
+            f"{path} must hold the names of the features, one per line, as UTF-8 text; "
+            f"got the byte {err.object[err.start]:#x}."
+        ) from err
