@@ -132,7 +132,7 @@ def test_ctrl_c_exits_with_130(call, monkeypatch):
     def interrupt(source):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", interrupt)
+    monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", interrupt)
     assert call("infer", "scores.csv").exit_code == INTERRUPTED
 
 
@@ -628,7 +628,7 @@ def test_other_failures_fail_in_one_line(call, monkeypatch, err, message):
     def fail(source):
         raise err
 
-    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", fail)
+    monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", fail)
     assert_failed_in_one_line(call("infer", "scores.csv"), message)
     assert call("infer", "scores.csv", "--debug").exception is err
 

@@ -379,7 +379,7 @@ def raise_an(err):
 
 @pytest.mark.parametrize("err", [KeyError("x\ny"), RecursionError("deep"), EOFError()])
 def test_a_bug_is_one_line_that_says_what_to_send(monkeypatch, err):
-    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
+    monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", raise_an(err))
     result = call("infer scores.csv")
     assert result.exit_code == FAILURE
     assert result.stderr.startswith(
@@ -392,7 +392,7 @@ def test_a_bug_is_one_line_that_says_what_to_send(monkeypatch, err):
 
 def test_debug_shows_the_traceback_wherever_it_stands(monkeypatch):
     err = PermatchError("on purpose")
-    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
+    monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", raise_an(err))
     assert_one_line(call("infer scores.csv"), FAILURE, "error: on purpose\n")
     assert call("infer scores.csv --debug").exception is err
     assert call("--debug infer scores.csv").exception is err
@@ -409,14 +409,14 @@ def test_a_bug_in_reading_the_command_line_is_one_line_too(monkeypatch):
 
 def test_a_package_that_does_not_load(monkeypatch):
     monkeypatch.setattr(
-        "permatch.cli.infer.read_score_matrix", raise_an(ImportError("no libc"))
+        "permatch.datasets.score_matrix.read_score_matrix", raise_an(ImportError("no libc"))
     )
     assert_one_line(call("infer scores.csv"), FAILURE, "no libc. Install it again.")
 
 
 def test_nowhere_to_keep_compiled_kernels(monkeypatch):
     err = RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")
-    monkeypatch.setattr("permatch.cli.infer.read_score_matrix", raise_an(err))
+    monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", raise_an(err))
     words = "Set NUMBA_CACHE_DIR to one of yours."
     assert_one_line(call("infer scores.csv"), FAILURE, words)
 
@@ -450,7 +450,7 @@ def test_missing_extras_are_named(folder, monkeypatch, line, package, extra):
 @pytest.mark.parametrize(
     ("line", "place"),
     [
-        ("infer scores.csv", "permatch.cli.infer.read_score_matrix"),
+        ("infer scores.csv", "permatch.datasets.score_matrix.read_score_matrix"),
         ("match evaluate m.json edges.csv", "permatch.cli.match.commands.load_for"),
         ("match predict m.json edges.csv", "permatch.cli.match.commands.load_for"),
         ("match fit edges.csv -m new", "permatch.cli.match.commands.read_table"),

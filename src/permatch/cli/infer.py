@@ -12,10 +12,10 @@ import typer
 from permatch.cli.infer_report import describe_accuracy, show
 from permatch.cli.shared.options import AsJson, Engine, Jobs, argument, optional
 from permatch.cli.shared.terminal import print_summary
-from permatch.datasets.score_matrix import ScoreMatrix, read_score_matrix
 from permatch.errors import InvalidMatchingError, InvalidOptionError, SizeLimitError
 
 if TYPE_CHECKING:
+    from permatch.datasets.score_matrix import ScoreMatrix
     from permatch.distribution import MatchingDistribution
     from permatch.inference import AbstractEngine
 
@@ -114,6 +114,7 @@ def infer(
       permatch infer scores.csv --json | python -m json.tool
       printf '2 0 1\n0 2 1\n1 1 0\n' | permatch infer -
     """
+    from permatch.datasets.score_matrix import read_score_matrix
     from permatch.distribution import MatchingDistribution
     from permatch.inference import find_engine
 
@@ -148,7 +149,7 @@ def _with_options(engine: "AbstractEngine", **options: float | None) -> "Abstrac
         raise typer.BadParameter(str(err)) from err
 
 
-def _find_given(source: ScoreMatrix, edges: list[str]) -> dict[int, int]:
+def _find_given(source: "ScoreMatrix", edges: list[str]) -> dict[int, int]:
     """Return the known edges, row to column."""
     found: dict[int, int] = {}
     for edge in edges:
@@ -175,7 +176,7 @@ def _check_size(engine: "AbstractEngine", size: int) -> None:
 
 def summarise(
     distribution: "MatchingDistribution",
-    source: ScoreMatrix,
+    source: "ScoreMatrix",
     k: int,
     n_samples: int,
     seed: int,
