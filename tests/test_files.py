@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from permatch.cli.score_file import read_scores as read_score_file
 from typer.testing import CliRunner
 
 import permatch as pm
@@ -19,6 +18,7 @@ from permatch.datasets import (
     read_letor,
     read_scores,
 )
+from permatch.datasets.score_matrix import read_score_matrix
 from permatch.errors import (
     InvalidGraphError,
     InvalidOptionError,
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_file_ends_too(small):
     with pytest.raises(ModelFileError, match=f"/dev/zero, line 1: a file may.*{RAISE}"):
         pm.load("/dev/zero")
     with pytest.raises(InvalidGraphError, match=f"/dev/zero, line 1: a file may.*{RAISE}"):
-        read_score_file("/dev/zero")
+        read_score_matrix("/dev/zero")
 
 
 def test_model_files_have_a_limit(tmp_path):
@@ -145,7 +145,7 @@ def test_score_files_of_blank_lines(tmp_path, small):
     path = tmp_path / "scores.csv"
     path.write_text("1,2\n" + "\n" * 10_000 + "3,4\n")
     with pytest.raises(InvalidGraphError, match=r"a line, blank ones.*at most 4 KiB"):
-        read_score_file(str(path))
+        read_score_matrix(str(path))
 
 
 def test_commands_take_the_limit(tmp_path):
@@ -274,4 +274,4 @@ def test_lines_end_as_on_any_system(end, piece, tmp_path, monkeypatch):
     with pytest.raises(TableError, match=r"'oops' at line 2 of"):
         read_edge_table(path)
     path.write_bytes(f"1,2{end}3,4{end}".encode())
-    assert read_score_file(str(path)).scores.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert read_score_matrix(str(path)).scores.tolist() == [[1.0, 2.0], [3.0, 4.0]]
