@@ -68,11 +68,13 @@ class Nesting(AbstractEngine):
     tail : int
         Columns at the end that are summed over exactly for every draw.
     certificate : {"asymptotic", "rigorous"}
-        "rigorous" adds draws until the partition function is known up to a share of
-        `epsilon`, but for probability `delta`, by bets that hold for every number of draws;
-        within reach where the bound is not too far off.
+        "rigorous" adds draws until an interval holds the partition function up to a share
+        of `epsilon`, but for probability `delta`, by bets that hold for every number of
+        draws; within reach where the bound is not too far off.  The estimate and its
+        standard error stay what they are without it; an estimate far outside of the
+        interval is "heuristic".
     epsilon : float
-        Relative error of the partition function that "rigorous" is after.
+        Half the relative width of the interval that "rigorous" is after.
     budget : float, optional
         Seconds after which no more draws are begun.  Answers then depend on the machine.
     random_state : int
@@ -206,11 +208,11 @@ class Nesting(AbstractEngine):
         """Add an interval that is guaranteed, if asked for and within reach."""
         if self.certificate != "rigorous":
             return answer
-        if all(plan.is_certain for plan in run.plans):  # no draw has anything to choose
-            slack = 1e-12 * (1.0 + abs(answer.log_partition))
-            ends = answer.log_partition - slack, answer.log_partition + slack
-            return replace(answer, interval=ends, interval_certificate="rigorous")
         log_partition = answer.estimate.log_partition
+        if all(plan.is_certain for plan in run.plans):  # no draw has anything to choose
+            slack = 1e-12 * (1.0 + abs(log_partition))
+            ends = log_partition - slack, log_partition + slack
+            return replace(answer, interval=ends, interval_certificate="rigorous")
         plan = min(run.plans, key=lambda plan: plan.log_bound)
         n_wanted = math.log(2.0 / self.delta) / self.epsilon
         if self.depth is None:
@@ -243,7 +245,7 @@ class Nesting(AbstractEngine):
                 self.max_samples,
                 watch.affordable,
             )
-        return answer.with_guarantee(found, n_bet, plan.log_bound, self.epsilon)
+        return answer.with_guarantee(found, n_bet, plan.log_bound)
 
     def _collect(
         self, reduced: FloatArray, offsets: FloatArray, answers: list[Answer]
@@ -254,8 +256,8 @@ class Nesting(AbstractEngine):
         marginals, marginal_errors = np.empty_like(reduced), np.empty_like(reduced)
         widest, ends = -1.0, None
         for g, answer in enumerate(answers):
-            log_partitions[g] = offsets[g] + answer.log_partition
-            errors[g] = answer.log_partition_error
+            log_partitions[g] = offsets[g] + answer.estimate.log_partition
+            errors[g] = answer.estimate.log_partition_error
             marginals[g] = answer.estimate.marginals
             # Impossible edges are known to be out, however few draws there were.
             is_possible = reduced[g] > -np.inf

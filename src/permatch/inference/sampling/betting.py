@@ -41,10 +41,6 @@ class MeanInterval:
         """Return whether some value is within a share `epsilon` of all in the interval."""
         return self.high * (1.0 - epsilon) <= self.low * (1.0 + epsilon)
 
-    def nearest(self, value: float, epsilon: float) -> float:
-        """Return what lies within a share `epsilon` of all values, nearest to `value`."""
-        return min(max(value, self.high * (1.0 - epsilon)), self.low * (1.0 + epsilon))
-
 
 class Gambler:
     """Keeps the draws and the stakes that were set before them.

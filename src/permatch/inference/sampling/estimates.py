@@ -15,6 +15,8 @@ from permatch.kernels.nesting import Sums
 _FEWEST_EFFECTIVE, _FEWEST_FILTERS, _FEWEST_PARTICLES = 100.0, 5.0, 1000
 # ... nor those of which one draw, or one filter, weighs more than this.
 _LARGEST_SHARE, _LARGEST_SHARE_OF_FILTER = 0.05, 0.25
+# Neither is an estimate so many standard errors outside of an interval that holds.
+_FAR_OUT = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,6 @@ class Answer:
     """What is known of one graph, its log-partition relative to the best matching."""
 
     estimate: Estimate
-    log_partition: float
-    log_partition_error: float
     interval: tuple[float, float]
     interval_certificate: str
     n_draws: int
@@ -66,7 +66,7 @@ class Answer:
     note: str = ""
 
     def with_guarantee(
-        self, found: MeanInterval | None, n_bet: int, log_bound: float, epsilon: float
+        self, found: MeanInterval | None, n_bet: int, log_bound: float
     ) -> "Answer":
         """Return the answer with a guaranteed interval, if `n_bet` bets came to an end."""
         if found is None:
@@ -77,15 +77,21 @@ class Answer:
                 is_converged=False,
                 note="; ".join(filter(None, [self.note, note])),
             )
-        own = math.exp(self.log_partition - log_bound)
+        low, high = log_bound + math.log(found.low), log_bound + math.log(found.high)
+        # The estimate stays where its standard error is true: any other value would need an
+        # error of its own.  Far outside of the interval, it is not to be trusted.
+        value, error = self.estimate.log_partition, self.estimate.log_partition_error
+        is_near = max(low - value, value - high) <= _FAR_OUT * error + 1e-9
+        note = "" if is_near else "the estimate lies outside of the rigorous interval"
         return replace(
             self,
-            # Any value within epsilon of the whole interval will do: the best guess there.
-            log_partition=log_bound + math.log(found.nearest(own, epsilon)),
-            interval=(log_bound + math.log(found.low), log_bound + math.log(found.high)),
+            interval=(low, high),
             interval_certificate="rigorous",
             n_draws=self.n_draws + n_bet,
+            is_trusted=self.is_trusted and is_near,
+            is_converged=self.is_converged and is_near,
             acceptance=found.mean,
+            note="; ".join(filter(None, [self.note, note])),
         )
 
 

@@ -320,12 +320,9 @@ class NestingRun:
             is_trusted = is_trusted and not disagree(estimates[0], estimates[1], tol)
         if not is_trusted:
             note = "; ".join(filter(None, [note, "weights too uneven to be trusted"]))
-        error = whole.log_partition_error
-        reach = error * math.sqrt(2.0) * _erfcinv(self._options.delta)
+        reach = whole.log_partition_error * math.sqrt(2.0) * _erfcinv(self._options.delta)
         return Answer(
             whole,
-            whole.log_partition,
-            error,
             (whole.log_partition - reach, whole.log_partition + reach),
             "asymptotic",
             n_draws,
