@@ -3,6 +3,7 @@
 import numpy as np
 
 import permatch as pm
+from benchmarks.arithmetic import small_floor
 from benchmarks.harness import Report, milliseconds, race, spreads
 
 TARGETS = {3: 3.0, 4: 3.0, 5: 3.0, 6: None, 7: None, 8: 12.0}
@@ -23,6 +24,7 @@ def run(is_quick: bool) -> Report:
         )
         found = pm.infer(scores[:50])
         exact = pm.infer(scores[:50], "enumeration")
+        floor = len(scores) * small_floor(size)
         report.add(
             f"m = {size}",
             "np.exp",
@@ -33,5 +35,7 @@ def run(is_quick: bool) -> Report:
             target,
             accuracy=f"marginals {np.abs(found.marginals - exact.marginals).max():.0e}",
             spread=spreads(ours, theirs),
+            note=f"arithmetic alone would take {milliseconds(floor)}, "
+            f"{floor / ours.best:.0%} of the time",
         )
     return report

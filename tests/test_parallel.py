@@ -6,7 +6,8 @@ import time
 import pytest
 
 import permatch as pm
-from permatch._parallel import run_slices, run_tasks
+from permatch._parallel import THREAD_COST, run_slices, run_tasks, threads_that_pay
+from permatch.inference.base import Job
 
 
 def test_an_interrupt_stops_all_threads_before_their_next_task(rng):
@@ -80,3 +81,18 @@ def test_slices_end_when_there_is_no_more_to_do():
     run_slices(work, 10**18)
     assert ranges[-1][1] < 10**18
     run_slices(work, 0)
+
+
+def test_threads_are_started_only_where_they_pay():
+    assert threads_that_pay(16, 0.5 * THREAD_COST) == 1
+    assert threads_that_pay(16, 16 * THREAD_COST) == 4
+    assert threads_that_pay(16, 1.0) == 16
+    assert threads_that_pay(1, 1.0) == 1
+
+    mine = threading.current_thread().name
+    names = set()
+    job = Job(n_jobs=8)
+    job.run(lambda k: names.add(threading.current_thread().name), 64, seconds=THREAD_COST)
+    assert names == {mine}
+    together = threading.Barrier(2)
+    job.run(lambda k: together.wait(60), 2, seconds=1.0)  # one thread would wait in vain

@@ -10,12 +10,15 @@ threads that other threads wait for stop there too.
 """
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
+#: Seconds it takes to start one thread and to wait for its end.
+THREAD_COST = 5e-5
 #: Seconds that a slice is meant to take.
 _SLICE = 0.1
 # A slice is at most so many times as long as the one before: early times are rough.
@@ -57,6 +60,14 @@ class _Run:
             raise
         finally:
             self._local.run = before
+
+
+def threads_that_pay(n_jobs: int, seconds: float) -> int:
+    """Return how many of `n_jobs` threads to use for work of `seconds` on one.
+
+    On k threads it takes about ``seconds / k + k THREAD_COST``, least where both are equal.
+    """
+    return max(1, min(n_jobs, round(math.sqrt(seconds / THREAD_COST))))
 
 
 def run_tasks(

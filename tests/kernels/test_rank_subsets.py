@@ -50,7 +50,8 @@ def lists(rng, c, n_lists=13, n_documents=30):
 
 def run(kernel, scores, rows, patterns, targets, weights, c):
     slope = np.zeros(len(scores))
-    value = kernel(scores, rows, patterns, targets, weights, c, slope, 0, len(rows))
+    lists = rows, patterns, targets, weights, c
+    value = kernel(scores, *lists, slope, 0, len(rows), (0,) * len(c))
     return value, slope
 
 
@@ -138,7 +139,8 @@ given = {key: np.array(value) for key, value in json.load(sys.stdin).items()}
 subsets = [given[k] for k in ("scores", "rows", "patterns", "targets", "weights", "c")]
 answers = []
 slope = np.zeros(len(given["scores"]))
-answers.append([add_short_lists(*subsets, slope, 0, len(given["rows"])), *slope])
+value = add_short_lists(*subsets, slope, 0, len(given["rows"]), (0, 0, 0))
+answers.append([value, *slope])
 slope = np.zeros(len(given["scores"]))
 subsets.insert(4, given["losses"])
 answers.append([add_hinges(*subsets, slope, 0, len(given["rows"])), *slope])

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from permatch._memory import LITTLE, available_memory
-from permatch._parallel import run_tasks
+from permatch._parallel import run_tasks, threads_that_pay
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
@@ -46,12 +46,13 @@ class Job:
     ) -> None:
         """Run ``task(0) .. task(n_tasks - 1)`` on the job's threads.
 
-        A `title` and the expected `seconds` on one thread are for work worth a progress
-        bar.
+        Where the expected `seconds` on one thread are given, no more threads are started
+        than pay.  A `title` is for work worth a progress bar.
         """
+        n_jobs = threads_that_pay(self.n_jobs, seconds) if seconds else self.n_jobs
         is_shown = self.progress if title else False
-        with progress_bar(title, n_tasks, seconds / self.n_jobs, is_shown) as on_progress:
-            run_tasks(task, n_tasks, self.n_jobs, on_progress)
+        with progress_bar(title, n_tasks, seconds / n_jobs, is_shown) as on_progress:
+            run_tasks(task, n_tasks, n_jobs, on_progress)
 
     def run_ranges(
         self,
@@ -110,6 +111,7 @@ class AbstractEngine(ABC):
             Log-weight of each edge; ``-inf`` forbids an edge.
         n_jobs : int, optional
             Threads; None means one, -1 all processors.  The result does not depend on it.
+            Starting one takes some 50 microseconds: short work gets no more than pay.
         check : bool
             False skips the search for NaN and infinities, for callers who did it
             themselves.

@@ -42,6 +42,10 @@ _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 
+# The upper bits of the root of one half, and those of 1.5 * 2**52.
+_ROOT_HALF = 0x3FE6A09E00000000
+_WHOLE = 0x4338000000000000
+
 
 class VectorType(types.Type):
     """Numba's name for `width` doubles side by side."""
@@ -144,6 +148,16 @@ def maximum(typing_context, left, right):
 
 
 @intrinsic
+def minimum(typing_context, left, right):
+    """Return the smaller element of each pair (`right` where either is NaN)."""
+
+    def lower(context, builder, sig, args):
+        return builder.select(builder.fcmp_ordered("<", *args), *args)
+
+    return left(left, right), lower
+
+
+@intrinsic
 def count_up(typing_context, count, value, target):
     """Return `count`, plus one where ``value <= target``."""
 
@@ -167,6 +181,21 @@ def power_of_two(typing_context, value):
         biased = builder.add(bits, ir.Constant(integers, [1023] * value.width))
         exponent = builder.shl(biased, ir.Constant(integers, [52] * value.width))
         return builder.bitcast(exponent, value.ir_type)
+
+    return value(value), lower
+
+
+@intrinsic
+def exponent(typing_context, value):
+    """Return ``n + 1.5 * 2**52`` with ``value / 2**n`` from .707 to 1.414; value normal."""
+
+    def lower(context, builder, sig, args):
+        integers = ir.VectorType(_INT64, value.width)
+        bits = builder.bitcast(args[0], integers)
+        above = builder.sub(bits, ir.Constant(integers, [_ROOT_HALF] * value.width))
+        n = builder.ashr(above, ir.Constant(integers, [52] * value.width))
+        shifted = builder.add(n, ir.Constant(integers, [_WHOLE] * value.width))
+        return builder.bitcast(shifted, value.ir_type)
 
     return value(value), lower
 
@@ -211,6 +240,14 @@ if config.DISABLE_JIT:  # intrinsics exist in compiled code only: the same on sm
     def count_up(count, value, target):  # noqa: F811
         """Return `count`, plus one where ``value <= target``."""
         return count + (value <= target)
+
+    def minimum(left, right):  # noqa: F811
+        """Return the smaller element of each pair."""
+        return np.where(left < right, left, right)
+
+    def exponent(value):  # noqa: F811
+        """Return the exponent, hidden in a float."""
+        return ((value.view(np.int64) - _ROOT_HALF >> 52) + _WHOLE).view(np.float64)
 
     def power_of_two(value):  # noqa: F811
         """Return two to the whole number hidden in `value`."""

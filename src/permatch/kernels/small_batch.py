@@ -14,28 +14,33 @@ With `left` the columns not in `used`, and the sum over all `used` of size `row`
     marginals[row, col]  = weights[row, col] / permanent
                            * sum forward[used] backward[left - col].
 
-Every term is positive, so nothing cancels.  Both recursions walk the same list of (set, set
-without a column).  ``backward[left]`` takes the place of ``forward[used]``, last read on
-the way to it: one table of 2^m lanes stays in the fastest cache.
+Every term is positive, so nothing cancels.  Both recursions are written out for every size
+by `unrolled`; their values stay in registers and the fastest cache.
 
 Rows and columns are first shifted by their maxima, which is cheap and nearly always leaves
 a permanent of ordinary size and keeps all digits.  Where it does not, assignment prices
 take over for that graph.  Lanes never mix, so a result does not depend on which graphs are
-worked on together.
+worked on together, nor on the width of the machine's vectors.
 
-Arrays of lanes are flat, ``array[entry * LANES + lane]``.  The parts are inlined into
-`infer_stack`, their only caller, which saves compiling them twice.
+Only `infer_groups` is compiled for every size; what it calls is compiled once.
 """
-
-import math
 
 import numpy as np
 from numba import njit
 
 from permatch.kernels.scaling import reduce_one
-from permatch.kernels.simd import WIDTH, aligned, load, maximum, power_of_two, splat, store
-
-LANES = 2 * WIDTH  # two registers at a time hide the latency of one
+from permatch.kernels.simd import (
+    WIDTH,
+    aligned,
+    exponent,
+    load,
+    maximum,
+    minimum,
+    power_of_two,
+    splat,
+    store,
+)
+from permatch.kernels.unrolled import LANES, from_lanes, sum_over_subsets, to_lanes
 
 # What underflow drops is below 1e-307, hence negligible beside a permanent above this.
 SMALL_PERMANENT = 1e-150
@@ -51,7 +56,7 @@ LN2_LOW = 7.440617110012397e-11
 ROUND = 1.5 * 2.0**52  # adding it rounds to a whole number
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def exp_in_place(x, n):
     """Replace `n` entries, none positive, by their exponentials; 0 where that underflows.
 
@@ -77,42 +82,33 @@ def exp_in_place(x, n):
         store(x, e, p * power_of_two(shifted))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def list_edges(m):
-    """Return the nonempty sets of columns by size, and every way to take one column away.
+@njit(cache=True, nogil=True)
+def log_in_place(x, n):
+    """Replace `n` entries, positive and not tiny, by their logarithms.
 
-    Sets of size k are ``sets[first_of[k] : first_of[k + 1]]``; the ways, set by set, are
-    given by what is left (`without`) and by the column.  All but `first_of` are offsets
-    into lanes.
+    ``log(x) = k log(2) + log(1 + f)`` with 1 + f around 1, and FDLIBM's polynomial in
+    ``f / (2 + f)``: right to one unit in the last place.
     """
-    n_sets = 1 << m
-    first_of = np.empty(m + 2, np.int64)
-    sets = np.empty(n_sets, np.int64)
-    without = np.empty(m << m >> 1, np.int64)
-    column = np.empty(m << m >> 1, np.int64)
-    n = 0
-    edge = 0
-    # by size, so that the inner loops of a sweep have a predictable length
-    for k in range(1, m + 1):
-        first_of[k] = n
-        for used in range(n_sets):
-            size = 0
-            for col in range(m):
-                size += used >> col & 1
-            if size != k:
-                continue
-            sets[n] = used * LANES
-            n += 1
-            for col in range(m):
-                if used >> col & 1:
-                    without[edge] = (used ^ 1 << col) * LANES
-                    column[edge] = col * LANES
-                    edge += 1
-    first_of[m + 1] = n
-    return first_of, sets, without, column
+    for e in range(0, n, WIDTH):
+        number = load(x, e)
+        shifted = exponent(number)
+        k = shifted - splat(ROUND)
+        f = number * power_of_two(splat(2.0 * ROUND) - shifted) - splat(1.0)
+        s = f / (f + splat(2.0))
+        z = s * s
+        p = splat(0.1479819860511658591)
+        p = p * z + splat(0.1531383769920937332)
+        p = p * z + splat(0.1818357216161805012)
+        p = p * z + splat(0.2222219843214978396)
+        p = p * z + splat(0.2857142874366239149)
+        p = p * z + splat(0.3999999999940941908)
+        p = p * z + splat(0.6666666666666735130)
+        half = splat(0.5) * f * f
+        rest = s * (p * z + half) + k * splat(LN2_LOW)
+        store(x, e, k * splat(LN2_HIGH) - ((half - rest) - f))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def shift_by_maxima(x, m, lane, offsets, lost, depths):
     """Take the row maxima, then the column maxima, off `WIDTH` graphs beginning at `lane`.
 
@@ -146,124 +142,94 @@ def shift_by_maxima(x, m, lane, offsets, lost, depths):
     store(lost, lane, error)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def sweep_forward(weights, m, edges, table):
-    """Fill `table` with forward totals; the last entry is the permanent."""
-    first_of, sets, without, column = edges
-    store(table, 0, splat(1.0))
-    store(table, WIDTH, splat(1.0))
-    end = np.uint64(0)  # unsigned: Numba then spends no time on negative indices
-    for k in range(1, m + 1):
-        row = (k - 1) * m * LANES
-        for n in range(first_of[k], first_of[k + 1]):
-            low = splat(0.0)
-            high = splat(0.0)
-            begin, end = end, end + np.uint64(k)
-            for edge in range(begin, end):
-                e = row + column[edge]
-                before = without[edge]
-                low = low + load(weights, e) * load(table, before)
-                high = high + load(weights, e + WIDTH) * load(table, before + WIDTH)
-            store(table, sets[n], low)
-            store(table, sets[n] + WIDTH, high)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def sweep_backward(weights, m, edges, table, flows):
-    """Overwrite forward by backward totals; fill `flows`, marginals times the permanent."""
-    first_of, sets, without, column = edges
-    for e in range(0, m * m * LANES, WIDTH):
-        store(flows, e, splat(0.0))
-    full = ((1 << m) - 1) * LANES
-    store(table, full, splat(1.0))
-    store(table, full + WIDTH, splat(1.0))
-    end = np.uint64(0)
-    for k in range(1, m + 1):
-        row = (m - k) * m * LANES
-        for n in range(first_of[k], first_of[k + 1]):
-            used = full - sets[n]
-            forward_low = load(table, used)
-            forward_high = load(table, used + WIDTH)
-            low = splat(0.0)
-            high = splat(0.0)
-            begin, end = end, end + np.uint64(k)
-            for edge in range(begin, end):
-                e = row + column[edge]
-                after = full - without[edge]
-                after_low = load(table, after)
-                after_high = load(table, after + WIDTH)
-                low = low + load(weights, e) * after_low
-                high = high + load(weights, e + WIDTH) * after_high
-                store(flows, e, load(flows, e) + forward_low * after_low)
-                store(flows, e + WIDTH, load(flows, e + WIDTH) + forward_high * after_high)
-            store(table, used, low)
-            store(table, used + WIDTH, high)
-    for e in range(0, m * m * LANES, WIDTH):
-        store(flows, e, load(flows, e) * load(weights, e))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def use_prices(scores, weights, lane):
-    """Scale one graph by assignment prices instead; return its best score."""
-    m = scores.shape[0]
-    reduced = np.empty((m, m))
-    best = reduce_one(scores, reduced)
-    for i in range(m):
-        for j in range(m):
-            # weights of an infeasible graph only have to do no harm
-            weight = math.exp(reduced[i, j]) if best > -np.inf else 1.0
-            weights[(i * m + j) * LANES + lane] = weight
-    return best
+@njit(cache=True, nogil=True)
+def scale_lanes(flows, n_entries, lane, permanent):
+    """Divide flows by the permanents."""
+    one = splat(1.0)
+    scale = one / permanent
+    for e in range(lane, lane + n_entries * LANES, LANES):
+        # rounding may carry a certain edge past one
+        store(flows, e, minimum(load(flows, e) * scale, one))
 
 
 @njit(cache=True, nogil=True)
+def infer_groups(scores, log_partitions, marginals, is_hard, size):
+    """Answer a stack of `LANES` graphs or more; mark those that need prices as hard.
+
+    Compiled once for every size, of which `size` is any tuple.
+    """
+    n_graphs = scores.shape[0]
+    m = len(size)
+    n_entries = m * m
+    source = scores.reshape(-1)
+    target = marginals.reshape(-1)
+    weights = aligned(n_entries * LANES)
+    flows = aligned(n_entries * LANES)
+    offsets = aligned(LANES)
+    lost = aligned(LANES)
+    depths = aligned(LANES)
+    permanents = aligned(LANES)
+    for place in range(0, n_graphs, LANES):
+        begin = min(place, n_graphs - LANES)  # the last group may repeat some graphs
+        to_lanes(source, begin * n_entries, weights, size)
+        for lane in range(0, LANES, WIDTH):
+            shift_by_maxima(weights, m, lane, offsets, lost, depths)
+        exp_in_place(weights, n_entries * LANES)
+        for lane in range(0, LANES, WIDTH):
+            permanent = sum_over_subsets(weights, flows, lane, size)
+            store(permanents, lane, permanent)
+            scale_lanes(flows, n_entries, lane, permanent)
+        from_lanes(flows, target, begin * n_entries, size)
+        for lane in range(LANES):
+            is_hard[begin + lane] = (
+                permanents[lane] < SMALL_PERMANENT or depths[lane] > LARGE_DEPTH
+            )
+        log_in_place(permanents, LANES)
+        for lane in range(0, LANES, WIDTH):
+            log_permanent = load(lost, lane) + load(permanents, lane)
+            store(log_partitions, begin + lane, load(offsets, lane) + log_permanent)
+
+
+@njit(cache=True, nogil=True)
+def use_prices(scores, graphs, reduced, offsets):
+    """Scale some graphs by assignment prices instead: their permanents are at least 1."""
+    for k in range(len(graphs)):
+        offsets[k] = reduce_one(scores[graphs[k]], reduced[k])
+        if offsets[k] == -np.inf:
+            reduced[k] = 0.0  # scores of an infeasible graph only have to do no harm
+
+
 def infer_stack(scores, log_partitions, marginals, first, last):
     """Fill log-partitions and marginals of graphs ``first .. last - 1``.
 
     `scores` and `marginals` are (b, m, m), C-contiguous; `log_partitions` is (b,).  A graph
     without a perfect matching gets ``-inf`` and marginals that mean nothing.
     """
-    m = scores.shape[1]
-    source = scores.reshape(-1)
-    target = marginals.reshape(-1)
-    full = ((1 << m) - 1) * LANES
-    edges = list_edges(m)
-    weights = aligned(m * m * LANES)
-    flows = aligned(m * m * LANES)
-    table = aligned(full + LANES)
-    offsets = np.empty(LANES)
-    lost = np.empty(LANES)
-    depths = np.empty(LANES)
-    permanents = np.empty(LANES)
-    for begin in range(first, last, LANES):
-        n_lanes = min(LANES, last - begin)
-        for lane in range(LANES):
-            # idle lanes repeat the last graph
-            graph = begin + min(lane, n_lanes - 1)
-            for e in range(m * m):
-                weights[e * LANES + lane] = source[graph * m * m + e]
-        for lane in range(0, LANES, WIDTH):
-            shift_by_maxima(weights, m, lane, offsets, lost, depths)
-        exp_in_place(weights, m * m * LANES)
-        is_done = False
-        while not is_done:
-            sweep_forward(weights, m, edges, table)
-            is_done = True
-            for lane in range(n_lanes):
-                if table[full + lane] < SMALL_PERMANENT or depths[lane] > LARGE_DEPTH:
-                    offsets[lane] = use_prices(scores[begin + lane], weights, lane)
-                    lost[lane] = 0.0
-                    depths[lane] = 0.0
-                    is_done = False  # only once: prices make the permanent at least 1
-        for lane in range(n_lanes):
-            permanents[lane] = table[full + lane]
-            log_partitions[begin + lane] = offsets[lane] + (
-                lost[lane] + math.log(permanents[lane])
-            )
-        sweep_backward(weights, m, edges, table, flows)
-        for lane in range(n_lanes):
-            scale = 1.0 / permanents[lane]
-            for e in range(m * m):
-                marginal = flows[e * LANES + lane] * scale
-                # rounding may carry a certain edge past one
-                target[(begin + lane) * m * m + e] = marginal if marginal < 1.0 else 1.0
+    scores, marginals = scores[first:last], marginals[first:last]
+    log_partitions = log_partitions[first:last]
+    hard = np.flatnonzero(_infer_easy(scores, log_partitions, marginals))
+    if len(hard):
+        reduced, answers = np.empty((2, len(hard), *scores.shape[1:]))
+        offsets, values = np.empty((2, len(hard)))
+        use_prices(scores, hard, reduced, offsets)
+        _infer_easy(reduced, values, answers)
+        log_partitions[hard] = offsets + values
+        marginals[hard] = answers
+
+
+def _infer_easy(scores, log_partitions, marginals):
+    """Answer any number of graphs; return which are hard."""
+    n_graphs, m = scores.shape[:2]
+    if m == 0:
+        log_partitions[:] = 0.0
+    if n_graphs * m == 0:
+        return np.zeros(n_graphs, bool)
+    is_hard = np.empty(max(n_graphs, LANES), bool)
+    if n_graphs >= LANES:
+        infer_groups(scores, log_partitions, marginals, is_hard, (0,) * m)
+    else:  # idle lanes repeat the last graph
+        padded = scores[np.minimum(np.arange(LANES), n_graphs - 1)]
+        values, answers = np.empty(LANES), np.empty((LANES, m, m))
+        infer_groups(padded, values, answers, is_hard, (0,) * m)
+        log_partitions[:], marginals[:] = values[:n_graphs], answers[:n_graphs]
+    return is_hard[:n_graphs]

@@ -273,6 +273,7 @@ class SubsetLikelihood:
                     slope,
                     part.cuts[k],
                     part.cuts[k + 1],
+                    (0,) * part.rows.shape[1],
                 )
 
             run_tasks(work, len(values), self.n_jobs)

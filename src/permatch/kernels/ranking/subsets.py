@@ -24,20 +24,15 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH, load, splat, store
-from permatch.kernels.small_batch import (
-    LANES,
-    exp_in_place,
-    list_edges,
-    sweep_backward,
-    sweep_forward,
-)
+from permatch.kernels.simd import WIDTH, aligned, load, splat, store
+from permatch.kernels.small_batch import exp_in_place
+from permatch.kernels.unrolled import LANES, sum_over_subsets
 
 #: Longest lists worked on in lanes: their tables fit the fastest cache.
 MAX_LANE_SIZE = 8
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def rank_lanes(own, m, ranks):
     """Fill `ranks` with the position of every score in decreasing order, ties by index.
 
@@ -54,7 +49,7 @@ def rank_lanes(own, m, ranks):
                 ranks[j * lanes + lane] += is_ahead
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def reduce_lanes(ordered, drops, m, reduced):
     """Fill `reduced` (m * m lanes) with r_ij; `drops` holds ``c_k - c_k+1``."""
     half = splat(0.5)
@@ -78,7 +73,7 @@ def reduce_lanes(ordered, drops, m, reduced):
                 store(reduced, (i * m + j) * LANES + lane, total)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def weigh_even_lanes(ordered, drop, m, halves, weights):
     """Fill `weights` (m * m lanes) with exp(r_ij) when all ``c_k - c_k+1`` are `drop`.
 
@@ -107,7 +102,7 @@ def weigh_even_lanes(ordered, drop, m, halves, weights):
                 store(weights, (i * m + j) * LANES + lane, total)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def expect_lanes(flows, permanents, position_weights, m, expected):
     """Fill `expected` (m lanes) with the mean position weight of every sorted document."""
     for lane in range(LANES):
@@ -124,31 +119,28 @@ def expect_lanes(flows, permanents, position_weights, m, expected):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_short_lists(
-    scores, rows, patterns, targets, weights, position_weights, slope, first, last
+    scores, rows, patterns, targets, weights, position_weights, slope, first, last, size
 ):
     """Add the slopes of lists ``first .. last - 1`` to `slope`; return their summed value.
 
     List n has the documents ``rows[n]``, whose observed position weights are
     ``targets[patterns[n]]``, which sum to what `position_weights` do, and counts
-    ``weights[n]`` times.  M is at most 8.
+    ``weights[n]`` times.  M is at most 8; `size` is any tuple of that length.
     """
-    m = rows.shape[1]
-    size = np.uint64(m)  # unsigned: Numba then spends no time on negative indices
+    m = len(size)
+    n_documents = np.uint64(m)  # unsigned: Numba then spends no time on negative indices
     lanes = np.uint64(LANES)
-    full = ((1 << m) - 1) * LANES
     documents = rows.reshape(-1)
     observed = targets.reshape(-1)
-    edges = list_edges(m)
     drops = position_weights[:-1] - position_weights[1:]
     is_even = drops.min() == drops.max()
     halves = np.empty(m * LANES)
     own = np.empty(LANES * m)
     ranks = np.empty(LANES * m, np.uint64)
     ordered = np.empty(m * LANES)
-    reduced = np.empty(m * m * LANES)
-    flows = np.empty(m * m * LANES)
-    table = np.empty(full + LANES)
-    permanents = np.empty(LANES)
+    reduced = aligned(m * m * LANES)
+    flows = aligned(m * m * LANES)
+    permanents = aligned(LANES)
     expected = np.empty(m * LANES)
     value = 0.0
     weight = 0.0
@@ -157,9 +149,9 @@ def add_short_lists(
         n_lanes = min(LANES, last - begin)
         for lane in range(lanes):
             n = np.uint64(begin + min(lane, n_lanes - 1))  # idle lanes repeat the last list
-            at = n * size
+            at = n * n_documents
             top = scores[np.uint64(documents[at])]
-            for i in range(size):
+            for i in range(n_documents):
                 # Only differences count: without a common offset they keep their digits.
                 own[i * lanes + lane] = scores[np.uint64(documents[at + i])] - top
         rank_lanes(own, m, ranks)
@@ -170,9 +162,8 @@ def add_short_lists(
         else:
             reduce_lanes(ordered, drops, m, reduced)
             exp_in_place(reduced, m * m * LANES)
-        sweep_forward(reduced, m, edges, table)
-        for lane in range(LANES):
-            permanents[lane] = table[full + lane]
+        for lane in range(0, LANES, WIDTH):
+            store(permanents, lane, sum_over_subsets(reduced, flows, lane, size))
         for lane in range(n_lanes):
             # One logarithm for many lists: the permanent of each is between 1 and 8!.
             if weights[begin + lane] != weight or product > 1e300:
@@ -180,14 +171,13 @@ def add_short_lists(
                 weight = weights[begin + lane]
                 product = 1.0
             product *= permanents[lane]
-        sweep_backward(reduced, m, edges, table, flows)
         expect_lanes(flows, permanents, position_weights, m, expected)
         for lane in range(np.uint64(n_lanes)):
             n = np.uint64(begin) + lane
-            at = n * size
-            target = np.uint64(patterns[n]) * size
+            at = n * n_documents
+            target = np.uint64(patterns[n]) * n_documents
             gain = 0.0
-            for i in range(size):
+            for i in range(n_documents):
                 e = i * lanes + lane
                 wanted = observed[target + i]
                 gain += (position_weights[ranks[e]] - wanted) * own[e]
