@@ -21,7 +21,6 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.pages.demo_learning import quiet_fit
 from reproduce.experiments.letor_folds import Fold, Lists
-from reproduce.experiments.query_ridge import ridge_path
 from reproduce.experiments.rows import Row
 
 #: Methods that draw subsets, and so differ from repeat to repeat.
@@ -89,11 +88,8 @@ def learn(
         path, and ``path``, the alphas tried and their validation scores.
     """
     start = time.perf_counter()
-    if method == "ridge":
-        coef, row = _learn_ridge(fold, alphas)
-    else:
-        model = _model(method, alphas, subset_size, n_subsets, seed, n_jobs)
-        coef, row = _learn(model, fold)
+    model = _model(method, alphas, subset_size, n_subsets, seed, n_jobs)
+    coef, row = _learn(model, fold)
     row["is_edge"] = len(alphas) > 1 and row["alpha"] in (min(alphas), max(alphas))
     return coef, row | {"seconds": round(time.perf_counter() - start, 3)}
 
@@ -179,7 +175,7 @@ def _model(
     seed: int,
     n_jobs: int | None,
 ) -> Any:
-    from permatch.estimators import DORMCV, RankMatchCV
+    from permatch.estimators import DORMCV, QueryRidgeCV, RankMatchCV
 
     # Features are between 0 and 1 already.
     common: dict[str, Any] = {
@@ -193,6 +189,8 @@ def _model(
         "missing_grades": "skip",
         "random_state": seed,
     }
+    if method == "ridge":
+        return QueryRidgeCV(**common)
     if method == "dorm":
         return DORMCV(subset_size, **common, **sampling)
     if method == "rankmatch":
@@ -218,21 +216,6 @@ def _learn(model: Any, fold: Fold) -> tuple[FloatArray, Row]:
         "is_converged": bool(model.is_converged_),
         "n_observations": int(model.n_observations_),
         "path": _path(tried["alphas"], tried["mean_score"]),
-    }
-
-
-def _learn_ridge(fold: Fold, alphas: Sequence[float]) -> tuple[FloatArray, Row]:
-    strongest_first = sorted(alphas, reverse=True)
-    coefs = ridge_path(fold.train, strongest_first)
-    validation = fold.validation
-    found = [float(validation.ndcg(validation.X @ coef).mean()) for coef in coefs]
-    best = int(np.argmax(found))
-    return coefs[best], {
-        "alpha": strongest_first[best],
-        "validation_ndcg": found[best],
-        "is_converged": True,
-        "n_observations": len(fold.train.y),
-        "path": _path(strongest_first, found),
     }
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from permatch.errors import LetorFileError
 from reproduce.experiments.letor_folds import find_folder, load_folds
-from reproduce.experiments.query_ridge import ridge_path
 from reproduce.tests.letor_folder import flip_grades, write_letor
 
 
@@ -56,18 +55,3 @@ def test_the_digest_names_the_content_and_not_the_place(root, tmp_path_factory):
     assert load_folds("OHSUMED", copy).digest == digest
     flip_grades(copy, 1, "test")
     assert load_folds("OHSUMED", copy).digest != digest
-
-
-def test_ridge_solves_the_centred_problem(root):
-    train = load_folds("OHSUMED", root).folds[0].train
-    alphas = [0.5, 0.01]
-    coefs = ridge_path(train, alphas)
-    n_queries = len(train.starts) - 1
-    for coef, alpha in zip(coefs, alphas, strict=True):
-        slope = alpha * coef
-        for first, last in zip(train.starts[:-1], train.starts[1:], strict=True):
-            X, y = train.X[first:last], train.y[first:last]
-            X, y = X - X.mean(axis=0), y - y.mean()
-            slope -= X.T @ (y - X @ coef) / (len(y) * n_queries)
-        np.testing.assert_allclose(slope, 0.0, atol=1e-12)
-        assert coef[3] == pytest.approx(0.0)

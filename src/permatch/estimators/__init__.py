@@ -7,9 +7,10 @@ from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.max_margin_matching import MaxMarginMatching
 from permatch.estimators.persistence import load, save_model
+from permatch.estimators.query_ridge import QueryRidge
 from permatch.estimators.query_scaler import QueryScaler
 from permatch.estimators.rank_match import RankMatch
-from permatch.estimators.rank_match_cv import DORMCV, RankMatchCV
+from permatch.estimators.rank_match_cv import DORMCV, QueryRidgeCV, RankMatchCV
 from permatch.estimators.ranker import BaseRanker
 from permatch.estimators.scaling import feature_scale
 
@@ -22,6 +23,8 @@ __all__ = [
     "MAPMatching",
     "MAPMatchingCV",
     "MaxMarginMatching",
+    "QueryRidge",
+    "QueryRidgeCV",
     "QueryScaler",
     "RankMatch",
     "RankMatchCV",

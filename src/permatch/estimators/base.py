@@ -29,6 +29,8 @@ class BaseModel(BaseEstimator):
 
     #: How to fit one, for those who have not.
     _fit_call: ClassVar[str]
+    #: Arrays with a number per feature, which have a place of their own in model files.
+    _by_feature: ClassVar[tuple[str, ...]] = ()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a JSON file, to be read by `permatch.load`.
@@ -71,6 +73,7 @@ class LinearModel(BaseModel):
     is_converged_: bool
     history_: list[dict[str, float]]
 
+    _by_feature = ("coef", "scale")
     #: Whether alpha may be 0.
     _is_zero_allowed: ClassVar[bool] = True
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._estimators import ESTIMATORS
 from permatch._optional import require
 from permatch._version import __version__
 from permatch.errors import InvalidOptionError
@@ -40,7 +41,7 @@ def to_onnx(
     Parameters
     ----------
     model : fitted ranker
-        `RankMatch`, `RankMatchCV` or `DORM`, without scaling within queries.
+        Linear, such as `RankMatch`, without scaling within queries.
     name : str
         Name of the graph.
     feature_names : sequence of str, optional
@@ -97,7 +98,7 @@ def to_solr(
     Parameters
     ----------
     model : fitted ranker
-        `RankMatch`, `RankMatchCV` or `DORM`, without scaling within queries.
+        Linear, such as `RankMatch`, without scaling within queries.
     name : str
         Name of the model in Solr.
     feature_names : sequence of str, optional
@@ -131,7 +132,7 @@ def to_elasticsearch_ltr(
     Parameters
     ----------
     model : fitted ranker
-        `RankMatch`, `RankMatchCV` or `DORM`, without scaling within queries.
+        Linear, such as `RankMatch`, without scaling within queries.
     name : str
         Name of the model in Elasticsearch.
     feature_names : sequence of str, optional
@@ -160,9 +161,10 @@ def _serving_weights(
 ) -> dict[str, float]:
     """Return the coefficient of every feature by its name, in the order of columns."""
     if not isinstance(model, LinearRanker):
+        names = [row.name for row in ESTIMATORS.values() if row.task == "rank"]
         raise InvalidOptionError(
-            "a model to be served must be a ranker of permatch (RankMatch, RankMatchCV, "
-            f"DORM); got {type(model).__name__}."
+            "a model to be served must be a linear ranker of permatch "
+            f"({', '.join(names)}); got {type(model).__name__}."
         )
     model._check_fitted()
     scaling = model.get_params()["scaling"]

@@ -16,6 +16,12 @@ class LinearRanker(LinearModel, BaseRanker):
     """A linear model of relevance: documents are ranked by ``<coef_, features>``.
 
     Subclasses say in `_problem` what is minimised over judged lists.
+
+    Examples
+    --------
+    >>> from permatch.estimators import LinearRanker, QueryRidge
+    >>> issubclass(QueryRidge, LinearRanker)
+    True
     """
 
     scale_features: bool

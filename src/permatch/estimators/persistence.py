@@ -15,7 +15,6 @@ import math
 import warnings
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import import_module
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -23,8 +22,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from permatch._estimators import ESTIMATORS
 from permatch._files import Gauge, whole_file
-from permatch._types import FloatArray
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
 from permatch.inference import ENGINES, AbstractEngine
@@ -33,18 +32,8 @@ from permatch.metrics import Measure
 FORMAT = "permatch-model"
 SCHEMA = 1
 
-#: Where the classes of models live; imported when a file names one.
-_HOMES = {
-    "MAPMatching": "permatch.estimators.map_matching",
-    "MAPMatchingCV": "permatch.estimators.map_matching_cv",
-    "MaxMarginMatching": "permatch.estimators.max_margin_matching",
-    "RankMatch": "permatch.estimators.rank_match",
-    "RankMatchCV": "permatch.estimators.rank_match_cv",
-    "DORM": "permatch.estimators.dorm",
-    "DORMCV": "permatch.estimators.rank_match_cv",
-}
-# Attributes with a place of their own in the file.
-_NAMED = ("coef_", "scale_", "feature_names_", "n_features_in_")
+# Attributes with a place of their own in every file; linear models have more of them.
+_NAMED = ("feature_names_", "n_features_in_")
 
 # Far deeper than any model is nested, and far from Python's limit.
 _MOST_DEPTH = 64
@@ -79,14 +68,15 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     True
     """
     kind = type(model)
-    if _HOMES.get(kind.__name__) != kind.__module__:
+    listed = ESTIMATORS.get(kind.__name__)
+    if listed is None or listed.home != kind.__module__:
         raise ModelFileError(
-            f"models of the classes {', '.join(_HOMES)} can be saved; got "
+            f"models of the classes {', '.join(ESTIMATORS)} can be saved; got "
             f"{kind.__module__}.{kind.__qualname__}, which could not be loaded again."
         )
     fitted = {}
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("_") and name not in _NAMED:
+        if name.endswith("_") and not name.startswith("_") and name not in _named(kind):
             # What cannot be written is a convenience that the model can do without.
             with suppress(TypeError):
                 fitted[name] = _encode(value)
@@ -101,8 +91,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         },
         "n_features": int(model.n_features_in_),
         "feature_names": model.feature_names_,
-        "coef": model.coef_.tolist(),
-        "scale": model.scale_.tolist(),
+        **{name: getattr(model, f"{name}_").tolist() for name in kind._by_feature},
         "fitted": fitted,
     }
     text = json.dumps(document, allow_nan=False, indent=1) + "\n"
@@ -218,12 +207,9 @@ class _Reader:
     def read(self) -> Any:
         document = self._document()
         kind = self._kind(document)
-        coef, scale, names = self._coefficients(document)
+        features = self._features(document, kind)
         model = kind(**self._params(document, kind))
-        for name, value in self._fitted(document).items():
-            setattr(model, name, value)
-        model.coef_, model.scale_, model.feature_names_ = coef, scale, names
-        model.n_features_in_ = len(coef)
+        vars(model).update(self._fitted(document, kind) | features)
         return model
 
     def _fail(self, what: str, remedy: str) -> NoReturn:
@@ -267,23 +253,22 @@ class _Reader:
 
     def _kind(self, document: dict[str, Any]) -> type[Any]:
         name = document.get("class")
-        if not isinstance(name, str) or name not in _HOMES:
+        if not isinstance(name, str) or name not in ESTIMATORS:
             self._fail(
                 f"holds a model of the class {name!r}, unknown to permatch {__version__}, "
-                f"which knows {', '.join(_HOMES)}",
+                f"which knows {', '.join(ESTIMATORS)}",
                 "Use the version it was written with, "
                 f"{document.get('version')}, or a later one.",
             )
-        return getattr(import_module(_HOMES[name]), name)
+        return ESTIMATORS[name].load()
 
-    def _coefficients(
-        self, document: dict[str, Any]
-    ) -> tuple[FloatArray, FloatArray, list[str] | None]:
+    def _features(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+        """Return the attributes that speak of the features."""
         n_features = document.get("n_features")
         if type(n_features) is not int or n_features < 0:
             self._damaged(f"n_features must be a whole number, got {n_features!r}")
-        arrays = []
-        for key in ("coef", "scale"):
+        found: dict[str, Any] = {"n_features_in_": n_features}
+        for key in kind._by_feature:
             values = document.get(key)
             if not isinstance(values, list) or not all(map(_is_finite, values)):
                 self._damaged(f"{key} must be a list of finite numbers")
@@ -292,8 +277,8 @@ class _Reader:
                     f"{key} must hold one number for each of the {n_features} features, "
                     f"got {len(values)}"
                 )
-            arrays.append(np.array(values, dtype=np.float64))
-        if not (arrays[1] > 0).all():
+            found[f"{key}_"] = np.array(values, dtype=np.float64)
+        if "scale_" in found and not (found["scale_"] > 0).all():
             self._damaged("scale must be above 0")
         names = document.get("feature_names")
         if names is not None and not (
@@ -302,7 +287,7 @@ class _Reader:
             and len(set(names)) == len(names) == n_features
         ):
             self._damaged(f"feature_names must be {n_features} different strings or null")
-        return arrays[0], arrays[1], names
+        return found | {"feature_names_": names}
 
     def _params(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
         encoded = document.get("params")
@@ -324,13 +309,13 @@ class _Reader:
             params[name] = self._value(name, value)
         return params
 
-    def _fitted(self, document: dict[str, Any]) -> dict[str, Any]:
+    def _fitted(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
         encoded = document.get("fitted")
         if not isinstance(encoded, dict):
             self._damaged("fitted must be an object")
         for name in encoded:
             is_attribute = name.isidentifier() and name.endswith("_")
-            if not is_attribute or name.startswith("_") or name in _NAMED:
+            if not is_attribute or name.startswith("_") or name in _named(kind):
                 self._damaged(f"{name!r} is no name of a fitted attribute")
         return {name: self._value(name, value) for name, value in encoded.items()}
 
@@ -339,6 +324,11 @@ class _Reader:
             return _decode(value)
         except (ValueError, TypeError, KeyError, OverflowError, PermatchError) as err:
             self._damaged(f"the value of {name} cannot be read ({err})")
+
+
+def _named(kind: type[Any]) -> tuple[str, ...]:
+    """Return the attributes with a place of their own in the file."""
+    return (*_NAMED, *(f"{name}_" for name in kind._by_feature))
 
 
 def _depth(value: Any) -> int:

@@ -183,13 +183,18 @@ class WholeListProblem(RankingProblem):
         return minimize_newton(objective.value_and_grad, hessian, start, **options)
 
 
+def query_scale(queries: QuerySet, *, is_scaled: bool, n_jobs: int) -> FloatArray:
+    """Return the spread of every feature within queries, or ones."""
+    if not is_scaled:
+        return np.ones(queries.n_features)
+    return spread_within_queries(queries.documents, queries.starts, n_jobs)
+
+
 def ranking_problem(
     queries: QuerySet, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
 ) -> LinearProblem:
     """Return the problem of linear scores with a loss over judged lists."""
-    scale = np.ones(queries.n_features)
-    if is_scaled:
-        scale = spread_within_queries(queries.documents, queries.starts, n_jobs)
+    scale = query_scale(queries, is_scaled=is_scaled, n_jobs=n_jobs)
     linear = LinearScores(queries.documents, scale, n_jobs)
     fitted = {"n_observations_": observed.n_observations} | observed.fitted
     if observed.has_kinks:

@@ -1,4 +1,4 @@
-"""RankMatch and DORM with alpha chosen on queries held out."""
+"""Linear rankers with alpha chosen on queries held out."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from permatch._types import FloatArray
 from permatch.estimators.dorm import DORM
+from permatch.estimators.query_ridge import QueryRidge
 from permatch.estimators.rank_match import RankMatch
 from permatch.estimators.rank_search import RankerSearch
 
@@ -115,3 +116,46 @@ class DORMCV(RankerSearch, DORM):
 
     def _default_alphas(self) -> FloatArray:
         return np.logspace(-4, 0, 9)
+
+
+@dataclass(eq=False, repr=False)
+class QueryRidgeCV(RankerSearch, QueryRidge):
+    """`QueryRidge` with alpha chosen by cross-validation or on a validation set.
+
+    Alphas are tried as `RankMatchCV` does.
+
+    Parameters
+    ----------
+    scaling, scale_features, n_jobs
+        As of `QueryRidge`.
+    alphas : sequence of float, optional
+        Strengths of the penalty to try; by default half decades from 1e-4 to 1e1.
+    cv, scoring
+        As of `RankMatchCV`.
+    random_state : int
+        Seed of the shuffled folds.
+    verbose : bool
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    alpha_, best_score_, cv_results_, coef_path_
+        As of `RankMatchCV`.
+    coef_, scale_, n_features_in_, feature_names_, n_observations_
+        As of `QueryRidge`, at the alpha chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.estimators import QueryRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(160, 2))
+    >>> y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=160), [0.0, 1.0])
+    >>> qid = np.repeat(np.arange(20), 8)
+    >>> model = QueryRidgeCV(alphas=[1e-2, 1e-1, 1.0, 10.0], cv=4).fit(X, y, qid=qid)
+    >>> model.score(X, y, qid=qid) > 0.9
+    True
+    """
+
+    def _default_alphas(self) -> FloatArray:
+        return np.logspace(-4, 1, 11)

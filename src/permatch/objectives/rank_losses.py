@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_count, refuse_masked
 from permatch.errors import GradeError, InvalidOptionError
 from permatch.objectives.pairs import PairLikelihood
@@ -140,7 +140,7 @@ def ranking_margin(
     check_subset_options(n_subsets, missing_grades, ties)
     check_rank_loss(loss)
     if size == "all":
-        counts = (count_kinds(queries, queries.grades) > 0).sum(axis=1) > 1
+        counts = has_grades(queries)
         weights = weigh_queries(queries, counts, query_weight)
         hinge = ListHinge(queries.starts, queries.grades, weights, n_jobs=n_jobs)
         return ObservedLoss(hinge, int(counts.sum()), has_kinks=True)
@@ -176,7 +176,7 @@ def draw_training_subsets(
 
 
 def weigh_queries(
-    queries: QuerySet, counts: IntArray, query_weight: str = "observations"
+    queries: QuerySet, counts: IntArray | BoolArray, query_weight: str = "observations"
 ) -> FloatArray:
     """Return the total weight of every query, (q,), summing to one.
 
@@ -219,6 +219,12 @@ def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
     cells = queries.owners * n_kinds + kinds
     counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
     return counts.reshape(queries.n_queries, n_kinds)
+
+
+def has_grades(queries: QuerySet, kinds: IntArray | None = None) -> BoolArray:
+    """Return whether documents of a query differ in grade, or in another kind, (q,)."""
+    kinds = queries.grades if kinds is None else kinds
+    return (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
 
 
 def count_pairs(queries: QuerySet) -> IntArray:
@@ -278,7 +284,7 @@ def _whole_lists(
     # Grades of equal level are one to the model.
     values, codes = np.unique(by_grade, return_inverse=True)
     kinds = codes[queries.grades]
-    counts = (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
+    counts = has_grades(queries, kinds)
     weights = weigh_queries(queries, counts, query_weight)
     loss = WholeListLikelihood(
         queries.starts, kinds, values, weights, form=form, n_jobs=n_jobs

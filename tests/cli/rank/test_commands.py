@@ -19,7 +19,14 @@ from typer.testing import CliRunner
 from permatch import metrics
 from permatch.cli.rank.commands import rank
 from permatch.datasets import iterate_letor, read_letor
-from permatch.estimators import DORM, MAPMatching, RankMatch, RankMatchCV, load
+from permatch.estimators import (
+    DORM,
+    MAPMatching,
+    QueryRidge,
+    RankMatch,
+    RankMatchCV,
+    load,
+)
 from permatch.estimators.ranker import BaseRanker
 from permatch.metrics.measures import MEASURES
 
@@ -179,6 +186,19 @@ def test_subset_sizes(call, files, tmp_path, size):
     )
     direct.fit(data.X, data.y, qid=data.qid)
     np.testing.assert_array_equal(model.coef_, direct.coef_)
+
+
+def test_ridge(call, files, tmp_path):
+    path = tmp_path / "model.json"
+    result = call("fit", files[0], "-m", path, "--estimator", "ridge")
+    assert result.exit_code == OK, result.output
+    assert f"learned from   {N_TRAIN * LENGTH} documents" in result.stdout
+    data = read_letor(files[0])
+    direct = QueryRidge(scaling="minmax").fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_array_equal(load(path).coef_, direct.coef_)
+    searched = call("fit", files[0], "-m", path, "--estimator", "ridge", "--cv", "--json")
+    assert json.loads(searched.stdout)["estimator"] == "QueryRidgeCV"
+    assert load(path).alpha_ == json.loads(searched.stdout)["alpha"]
 
 
 def test_dorm(call, files, tmp_path):
@@ -735,6 +755,9 @@ def test_help_teaches_by_example(call, command, flag):
         ["fit", "TRAIN", "-m", "NEW", "--estimator", "guess"],
         ["fit", "TRAIN", "-m", "NEW", "--estimator", "dorm", "--form", "exact"],
         ["fit", "TRAIN", "-m", "NEW", "--estimator", "dorm", "--subset-size", "pairs"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "ridge", "--subset-size", "3"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "ridge", "--max-iter", "3"],
+        ["fit", "TRAIN", "-m", "NEW", "--estimator", "ridges"],
         ["fit", "TRAIN", "-m", "NEW", "--subset-size", "1"],
         ["fit", "TRAIN", "-m", "NEW", "--subset-size", "some"],
         ["fit", "TRAIN", "-m", "NEW", "--n-subsets", "0"],

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from permatch._estimators import find_estimator
 from permatch.cli.match.options import (
     Columns,
     Decode,
@@ -26,7 +27,6 @@ from permatch.cli.match.steps import (
     decode_matchings,
     edge_probabilities,
     load_for,
-    new_model,
     read_table,
 )
 from permatch.cli.shared.options import (
@@ -40,6 +40,7 @@ from permatch.cli.shared.options import (
     MaxIter,
     Model,
     NewModel,
+    estimator_option,
     flag,
     optional,
     parse_alphas,
@@ -57,13 +58,6 @@ from permatch.cli.shared.terminal import add, new_group, print_summary, standard
 MAX_SEED = 2**32 - 1
 
 match = new_group()
-
-
-class Estimator(StrEnum):
-    """What ``--estimator`` accepts."""
-
-    MAP = "map"
-    MAX_MARGIN = "max-margin"
 
 
 class Scoring(StrEnum):
@@ -123,9 +117,7 @@ def fit(
             help="A second table: chooses alpha with --cv, else is only reported.",
         ),
     ] = None,
-    estimator: Annotated[
-        Estimator, typer.Option("--estimator", help="What is learnt.")
-    ] = Estimator.MAP,
+    estimator: Annotated[str, estimator_option("match", help="What is learnt.")] = "map",
     non_negative: Annotated[
         bool, flag("--non-negative", help="Keep all coefficients >= 0.")
     ] = False,
@@ -162,9 +154,9 @@ def fit(
         raise typer.BadParameter("--alpha and --cv exclude each other: --cv chooses alpha.")
     if alphas is not None and not cv:
         raise typer.BadParameter("--alphas is what --cv tries; add --cv, or use --alpha.")
-    if estimator is Estimator.MAX_MARGIN and alpha == 0.0:
+    if estimator == "max-margin" and alpha == 0.0:
         raise typer.BadParameter("--alpha must be above 0 with --estimator max-margin.")
-    if estimator is Estimator.MAX_MARGIN and (cv or non_negative or non_positive):
+    if estimator == "max-margin" and (cv or non_negative or non_positive):
         raise typer.BadParameter(
             "--cv, --non-negative and --non-positive work with --estimator map only."
         )
@@ -193,7 +185,7 @@ def fit(
         more: dict[str, Any] = {"feature_names": table.feature_names}
         if cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
-        model = new_model("cv" if cv else estimator.value, options)
+        model = find_estimator("match", estimator, is_search=cv)(**options)
         began = time.perf_counter()
         if fit_model(model, table.graphs, table.matchings, **more):
             leave_early(model, model_file)

@@ -90,15 +90,3 @@ def decode_matchings(
             for marginals, graph in zip(chances, table.graphs, strict=True)
         ]
     return model.predict(table.graphs)
-
-
-def new_model(kind: str, options: dict[str, Any]) -> Any:
-    """Return an estimator by its name on the command line."""
-    from permatch import estimators
-
-    classes = {
-        "map": "MAPMatching",
-        "cv": "MAPMatchingCV",
-        "max-margin": "MaxMarginMatching",
-    }
-    return getattr(estimators, classes[kind])(**options)

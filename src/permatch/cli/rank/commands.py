@@ -148,7 +148,7 @@ def fit(
             more["validation"] = (held_out.X, held_out.y, held_out.qid)
         elif is_search:
             check_folds(folds or 5, learnt.n_queries, "queries", "--validation")
-        model = new_ranker(learner.estimator.value, options, is_search=is_search)
+        model = new_ranker(learner.estimator, options, is_search=is_search)
         began = time.perf_counter()
         if fit_model(model, learnt.X, learnt.y, learnt.qid, **more):
             leave_early(model, model_file)

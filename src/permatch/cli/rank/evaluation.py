@@ -186,7 +186,7 @@ def cv(
         if out is not None:
             check_target(out, "--out", data)
         parts = steps.read_folds(data, folds, learner.seed, is_search=is_search)
-        estimator = learner.estimator.value
+        estimator = learner.estimator
         rows = list(steps.cross_validate(parts, estimator, options, metric))
         summary = {
             "data": data,

@@ -7,15 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.shared.options import Jobs, argument, optional
+from permatch.cli.shared.options import Jobs, argument, estimator_option, optional
 from permatch.errors import InvalidOptionError
-
-
-class Estimator(StrEnum):
-    """What ``--estimator`` accepts."""
-
-    RANKMATCH = "rankmatch"
-    DORM = "dorm"
 
 
 class Scaling(StrEnum):
@@ -97,8 +90,11 @@ FeatureNames = Annotated[
 ]
 
 
+_MODEL_PANEL = "What is learnt"
+
+
 def _model_option(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="What is learnt", **more)
+    return typer.Option(*names, rich_help_panel=_MODEL_PANEL, **more)
 
 
 @dataclass(frozen=True)
@@ -106,12 +102,14 @@ class Learner:
     """The options that say what is learnt, without the strength of the penalty."""
 
     estimator: Annotated[
-        Estimator,
-        _model_option(
-            "--estimator",
-            help="Maximum likelihood, or maximum margin with an NDCG loss (dorm).",
+        str,
+        estimator_option(
+            "rank",
+            help="Maximum likelihood, maximum margin with an NDCG loss (dorm), or ridge "
+            "regression of grades.",
+            rich_help_panel=_MODEL_PANEL,
         ),
-    ] = Estimator.RANKMATCH
+    ] = "rankmatch"
     subset_size: Annotated[
         str | None,
         _model_option(
@@ -183,7 +181,9 @@ class Learner:
             raise typer.BadParameter(
                 "--form is a matter of whole lists; drop --subset-size."
             )
-        if self.estimator is Estimator.RANKMATCH:
+        if self.estimator == "ridge":
+            self._refuse_for_ridge()
+        elif self.estimator == "rankmatch":
             options["form"] = form.value
         elif form is not Form.AUTO:
             raise typer.BadParameter(
@@ -192,3 +192,14 @@ class Learner:
         elif size == "pairs":
             raise typer.BadParameter("--subset-size pairs works with rankmatch only.")
         return options
+
+    def _refuse_for_ridge(self) -> None:
+        given = {
+            "--subset-size": self.subset_size,
+            "--query-weight": self.query_weight,
+            "--max-iter": self.max_iter,
+            "--form": None if self.form is Form.AUTO else self.form,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(f"{name} has no effect with --estimator ridge.")

@@ -148,11 +148,15 @@ def _data_in_words(data: dict[str, Any]) -> str:
 
 def _observed(summary: dict[str, Any]) -> str:
     size = summary["subset_size"]
+    if size is None:  # ridge regression
+        return "single documents"
     named = {"all": "whole lists", "pairs": "pairs", "grades": "one document of each grade"}
     return named.get(size, f"subsets of {size}")
 
 
 def _observations_in_words(summary: dict[str, Any]) -> str:
+    if summary["subset_size"] is None:  # ridge regression
+        return plural(summary["n_observations"], "document")
     n_one = summary["data"]["train"]["n_queries_of_one_grade"]
     skipped = f"; nothing from {_count_queries(n_one)} of one grade" * (n_one > 0)
     if summary["forms"] is None:

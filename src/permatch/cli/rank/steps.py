@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from permatch._estimators import find_estimator
 from permatch._types import FloatArray
 from permatch.cli.shared.steps import load_kind
 from permatch.errors import InvalidQueriesError, LetorFileError
@@ -15,19 +16,14 @@ if TYPE_CHECKING:
     from permatch.datasets.runs import Scored
     from permatch.estimators import BaseRanker
 
-_CLASSES = {
-    "rankmatch": ("RankMatch", "RankMatchCV"),
-    "dorm": ("DORM", "DORMCV"),
-}
 # Features held in memory at once; bounds it.
 _BLOCK_VALUES = 1 << 20
 
 
 def new_ranker(estimator: str, options: dict[str, Any], *, is_search: bool) -> Any:
     """Return an estimator by its name on the command line, with or without its search."""
-    from permatch import estimators
-
-    return getattr(estimators, _CLASSES[estimator][is_search])(**options)
+    kind = find_estimator("rank", estimator, is_search=is_search)
+    return kind(**{name: options[name] for name in kind().get_params() if name in options})
 
 
 def load_ranker(path: Path) -> "BaseRanker":

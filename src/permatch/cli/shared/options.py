@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from permatch._estimators import Task, options_of
+
 #: More threads than any machine has processors are a slip of the finger.
 MAX_JOBS = 4096
 
@@ -188,3 +190,17 @@ Folds = Annotated[
 
 def _everywhere(max_bytes: MaxBytes = None, debug: Debug = False) -> None:
     """Have the options that commands have without saying so."""
+
+
+def estimator_option(task: Task, **more: Any) -> Any:
+    """Return the option ``--estimator`` of a task, with the choices there are."""
+    names = options_of(task)
+
+    def check(text: str) -> str:
+        if text not in names:
+            known = ", ".join(map(repr, names))
+            raise typer.BadParameter(f"{text!r} is not one of {known}.")
+        return text
+
+    metavar = f"<{'|'.join(names)}>"
+    return typer.Option("--estimator", metavar=metavar, callback=check, **more)

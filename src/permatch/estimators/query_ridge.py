@@ -1,0 +1,121 @@
+"""Ridge regression of grades on features, within queries."""
+
+import time
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.estimators.linear_ranker import LinearRanker
+from permatch.estimators.problem import LinearProblem, query_scale
+from permatch.objectives.query_ridge import QueryLeastSquares
+from permatch.objectives.rank_losses import has_grades, weigh_queries
+from permatch.optimizers import Optimum
+from permatch.queries import QuerySet
+
+
+@dataclass(eq=False, repr=False)
+class QueryRidge(LinearRanker):
+    """Learn to rank by ridge regression of grades, centred within each query.
+
+    Minimises, with the features X_q and grades y_q of the D_q documents of a query less
+    their means within the query,
+
+        alpha |coef * scale|^2 + mean( |y_q - X_q coef|^2 / D_q ),
+
+    which one linear system solves.  It gives no probabilities, but trains in an instant
+    and ranks about as well as the other linear rankers; on OHSUMED it is the best of them.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty, above 0, on the coefficients of the scaled features.
+    scaling : None, "minmax" or "standard"
+        Whether to scale features within each query first, as `QueryScaler` does; `predict`
+        then needs the queries.
+    scale_features : bool
+        Whether the penalty sees every feature in units of its standard deviation within
+        queries.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  No result depends on it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,)
+        One coefficient per feature, in the units of the (query-scaled) features.
+    scale_ : ndarray of shape (d,)
+        What every feature was divided by for the penalty.
+    n_features_in_ : int
+        Number of features, d.
+    feature_names_ : list of str or None
+        Their names, if known.
+    n_observations_ : int
+        Documents learned from.
+    n_iter_, is_converged_, history_
+        As of `RankMatch`; there is one step, and it always converges.
+
+    Notes
+    -----
+    O(n d^2) time for n documents of d features, O(d^2) memory beside the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.estimators import QueryRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = np.digitize(X[:, 0] + 0.2 * rng.normal(size=40), [0.0, 1.0])
+    >>> qid = np.repeat(np.arange(5), 8)
+    >>> model = QueryRidge(alpha=0.1).fit(X, y, qid=qid)
+    >>> model.score(X, y, qid=qid) > 0.9
+    True
+    """
+
+    alpha: float = 0.1
+    _: KW_ONLY
+    scaling: str | None = None
+    scale_features: bool = True
+    n_jobs: int | None = None
+
+    _is_zero_allowed = False
+
+    def _solver_options(self) -> dict[str, Any]:
+        return {}
+
+    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
+        weigh_queries(data, has_grades(data))  # or there is nothing to learn
+        scale = query_scale(data, is_scaled=self.scale_features, n_jobs=n_jobs)
+        weights = data.weights / data.weights.sum()
+        n_documents = int(data.lengths[weights > 0].sum())
+        return RidgeProblem(
+            scale=scale,
+            fitted={"n_observations_": n_documents},
+            objective=QueryLeastSquares(data, weights, scale),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RidgeProblem(LinearProblem):
+    """Least squares, solved at any alpha by one decomposition."""
+
+    objective: QueryLeastSquares
+
+    def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
+        """Return the best scaled coefficients at one alpha; neither has any effect."""
+        began = time.perf_counter()
+        coef = self.objective.minimum(alpha)
+        value, grad = self.objective.value_and_grad(coef, alpha)
+        norm = float(np.abs(grad).max(initial=0.0))
+        counts = {"iteration": 1, "loss": value, "grad_norm": norm, "evaluations": 1}
+        return Optimum(
+            coef=coef,
+            value=value,
+            grad_norm=norm,
+            n_iter=1,
+            n_evaluations=1,
+            is_converged=True,
+            is_interrupted=False,
+            message="the linear system was solved",
+            history=[counts | {"seconds": time.perf_counter() - began}],
+        )

@@ -1,0 +1,77 @@
+"""The contract of rankers: one that is not linear has everything by two methods."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import permatch as pm
+from permatch._estimators import ESTIMATORS, Listed, find_estimator, options_of
+from permatch.errors import InvalidOptionError, NotFittedError
+from permatch.estimators import BaseRanker
+from permatch.estimators.export import to_solr
+from permatch.pages.explorer_data import rank_view
+from tests.estimators.test_rank_match import judged_lists
+
+
+@dataclass(eq=False, repr=False)
+class Curved(BaseRanker):
+    """Scores by distance from the mean of the best documents."""
+
+    scaling: str | None = None
+    center_: np.ndarray = field(init=False)
+
+    def _fit(self, queries):
+        self.n_features_in_ = queries.n_features
+        best = queries.grades == queries.grades.max()
+        self.center_ = queries.documents[best].mean(axis=0)
+
+    def _predict(self, documents):
+        return -((documents - self.center_) ** 2).sum(axis=1)
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    row = Listed("Curved", "curved", "rank", "curved")
+    monkeypatch.setattr(Listed, "home", property(lambda self: Curved.__module__))
+    monkeypatch.setattr(Listed, "load", lambda self: Curved)
+    monkeypatch.setitem(ESTIMATORS, "Curved", row)
+
+
+@pytest.mark.parametrize("scaling", [None, "minmax"])
+def test_a_curved_ranker_can_do_what_rankers_can(scaling, listed, tmp_path):
+    X, y, qid = judged_lists(n_queries=20)
+    model = clone(Curved(scaling=scaling))
+    with pytest.raises(NotFittedError, match="fitted Curved"):
+        model.predict(X, qid)
+    model.fit(X, y, qid, feature_names=["a", "b", "c"])
+    assert model.score(X, y, qid) > 0.6
+    assert model.feature_names_ == ["a", "b", "c"]
+    model.save(tmp_path / "model.json")
+    loaded = pm.load(tmp_path / "model.json")
+    assert loaded.n_features_in_ == 3
+    np.testing.assert_array_equal(loaded.predict(X, qid), model.predict(X, qid))
+    np.testing.assert_array_equal(loaded.rank(X, qid), model.rank(X, qid))
+
+
+def test_what_needs_coefficients_says_so():
+    X, y, qid = judged_lists()
+    model = Curved().fit(X, y, qid)
+    with pytest.raises(InvalidOptionError, match="linear ranker.*RankMatch.*got Curved"):
+        to_solr(model)
+    with pytest.raises(InvalidOptionError, match="needs a linear ranker; got a Curved"):
+        rank_view("q", ["d"], X[:1], y[:1], model)
+
+
+def test_the_table_names_every_estimator_once():
+    for name, row in ESTIMATORS.items():
+        assert row.load() is getattr(pm, name)
+        is_ranker = issubclass(row.load(), BaseRanker)
+        assert (row.task == "rank") == is_ranker
+        found = find_estimator(row.task, row.option, is_search=row.is_search)
+        assert found is row.load()
+    assert options_of("match") == ["map", "max-margin"]
+    assert options_of("rank") == ["rankmatch", "dorm", "ridge"]
+    learners = [name for name in pm.estimators.__all__ if hasattr(pm, name)]
+    assert set(learners) - {"QueryScaler", "load"} == set(ESTIMATORS)
