@@ -119,7 +119,7 @@ def test_what_is_no_fitted_ranker_is_refused(write):
     with pytest.raises(NotFittedError, match="this needs a fitted RankMatch"):
         write(RankMatch())
     with pytest.raises(
-        InvalidOptionError, match="must be a linear ranker .* got MAPMatching"
+        InvalidOptionError, match="must be a linear ranker .* MAPM"
     ):
         write(MAPMatching())
 

@@ -33,7 +33,7 @@ def describe_fit(
         f"feature {k}" for k in range(1, model.n_features_in_ + 1)
     ]
     return describe_model(model, names, path, seconds) | {
-        "subset_size": model.subset_size,
+        "subset_size": getattr(model, "subset_size", None),
         "scaling": model.scaling,
         "data": read,
         "n_observations": int(model.n_observations_),
