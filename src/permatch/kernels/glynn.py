@@ -49,7 +49,7 @@ def _pass_over_lanes(lanes, plus, minus, sign, prefix_plus, prefix_minus, suffix
     `plus` and `minus` are the column sums of all other rows with the pair row added or
     taken off. Columns go two at a time: that halves the prefix and suffix traffic.
     """
-    for pair in range(n_pairs):
+    for pair in range(n_pairs - 1):
         column = 2 * pair
         plus0 = splat(plus[column])
         plus1 = splat(plus[column + 1])
@@ -145,8 +145,8 @@ def add_chunk(weights, chunk, chunk_bits, derivatives):
     lane_sums = aligned(width * LANES)
     lanes[:] = 0.0
     lane_sums[:] = 0.0
-    prefix_plus = aligned((n_pairs + 1) * LANES)
-    prefix_minus = aligned((n_pairs + 1) * LANES)
+    prefix_plus = aligned(n_pairs * LANES)
+    prefix_minus = aligned(n_pairs * LANES)
     suffix_plus = aligned(LANES)
     suffix_minus = aligned(LANES)
     for j in range(m):
