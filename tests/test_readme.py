@@ -108,7 +108,7 @@ def sources():
 
 
 def test_every_number_names_its_source():
-    shown = prose(text_of("README.md")).replace("Python 3.11", "")
+    shown = prose(text_of("README.md")).replace("Python 3.11 to 3.13", "")
     assert MEASURED.findall(shown) == [], "say where it comes from: <!-- =expression -->"
 
 
