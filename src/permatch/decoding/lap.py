@@ -7,6 +7,9 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_scores, no_perfect_matching, refuse_masked
 from permatch.errors import ScoreTypeError
 
+# From here on SciPy's solver, which does not hear Ctrl-C, may take over a second.
+_LARGE = 1000
+
 
 def subtract_row_maxima(scores: FloatArray) -> FloatArray:
     """Shift every row so that its best edge scores 0.
@@ -38,7 +41,8 @@ def best_matching(scores: ArrayLike) -> IntArray:
 
     Notes
     -----
-    O(m^3), by `scipy.optimize.linear_sum_assignment`.
+    O(m^3), by `scipy.optimize.linear_sum_assignment`, beyond 1000 nodes by shortest
+    augmenting paths of our own, as fast, between which Ctrl-C is heard.
 
     Examples
     --------
@@ -47,6 +51,8 @@ def best_matching(scores: ArrayLike) -> IntArray:
     array([1, 0])
     """
     scores = check_scores(scores)
+    if len(scores) > _LARGE:
+        return _best_of_large(scores)
     from scipy.optimize import linear_sum_assignment  # 0.5 s: only when it is needed
 
     try:
@@ -54,6 +60,16 @@ def best_matching(scores: ArrayLike) -> IntArray:
     except ValueError as err:
         raise no_perfect_matching(scores) from err
     return matching.astype(np.intp, copy=False)
+
+
+def _best_of_large(scores: FloatArray) -> IntArray:
+    """Return the best matching of a graph on which SciPy would be deaf for long."""
+    from permatch.kernels.sliced import best_matchings  # slow to import, rarely needed
+
+    found = np.empty((1, len(scores)), dtype=np.int64)
+    if not best_matchings(scores[None], found, 0, 1):
+        raise no_perfect_matching(scores)
+    return found[0].astype(np.intp, copy=False)
 
 
 def bayes_matching(marginals: ArrayLike, allowed: BoolArray | None = None) -> IntArray:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permatch._parallel import run_slices
 from permatch._types import FloatArray
 from permatch.inference.base import Job
 from permatch.inference.scaling import Permanents
@@ -16,6 +17,8 @@ from permatch.kernels.glynn import MIN_SIZE, add_chunk, finish, infer_stack
 _CHUNK_BITS = 17
 # A chunk leaves m^2 doubles behind, so their number is limited too.
 _MAX_SPLIT_BITS = 7
+# Sign vectors walked in one go, however few chunks there are.
+_SLICE_BITS = 25
 _CHUNK_BYTES = 16 << 20
 
 
@@ -117,7 +120,7 @@ class Glynn(SignedSumEngine):
 
             def walk(k: int, some: FloatArray = some, chunks: FloatArray = chunks) -> None:
                 g, chunk = divmod(k, n_chunks)
-                add_chunk(some[g], chunk, split_bits, chunks[g, chunk])
+                _walk_chunk(some[g], chunk, split_bits, chunks[g, chunk])
 
             seconds = len(some) * 2.0 ** self.log2_seconds(size)
             job.run(walk, len(some) * n_chunks, f"Glynn, size {size}", seconds)
@@ -125,3 +128,20 @@ class Glynn(SignedSumEngine):
                 values[start + g], residuals[start + g] = finish(
                     some[g], chunks[g], marginals[start + g]
                 )
+
+
+def _walk_chunk(
+    weights: FloatArray, chunk: int, split_bits: int, derivatives: FloatArray
+) -> None:
+    """Fill the derivatives of one chunk, a slice at a time if it is long."""
+    slice_bits = max(len(weights) - 1 - split_bits - _SLICE_BITS, 0)
+    bits = split_bits + slice_bits
+    add_chunk(weights, chunk << slice_bits, bits, derivatives)
+    part = np.empty_like(derivatives)
+
+    def add(first: int, last: int) -> None:
+        for k in range(first + 1, last + 1):
+            add_chunk(weights, (chunk << slice_bits) + k, bits, part)
+            derivatives[:] += part
+
+    run_slices(add, (1 << slice_bits) - 1)

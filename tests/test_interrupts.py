@@ -1,0 +1,120 @@
+"""Ctrl-C is heard within seconds, whatever is running.
+
+All cases run in one other process, which tells how long each took to hear the interrupt.
+The bound is on deafness, not on speed: each of them would go on for minutes at least.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from permatch.inference import ENGINES
+
+# What runs for long, after something short of its kind to compile the kernels.
+CHILD = """
+import json, os, signal, sys, threading, time, warnings
+import numpy as np
+import permatch as pm
+
+# The parent may ignore the signal (nohup), and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+flat, peaked = rng.normal(size=(1000, 1000)), rng.normal(size=(700, 700)) + 40 * np.eye(700)
+batch = rng.normal(size=(20_000, 8, 8))
+
+
+def run(engine, size, n_jobs=None):
+    return lambda: engine.infer(flat[:size, :size], n_jobs=n_jobs)
+
+
+def forever(work):
+    def repeat():
+        while True:
+            work()
+    return repeat
+
+
+CASES = {
+    "auto": (run(pm.AutoEngine(), 40), run(pm.AutoEngine(tol=1e-6, budget=None), 60)),
+    "small_batch": (
+        lambda: pm.SmallBatch().infer(batch[:9]),
+        forever(lambda: pm.SmallBatch().infer(batch)),
+    ),
+    "glynn": (run(pm.Glynn(), 20), run(pm.Glynn(max_size=40), 40)),
+    "subset_dp": (run(pm.SubsetDP(), 18), forever(run(pm.SubsetDP(max_size=25), 25))),
+    "ryser": (run(pm.Ryser(), 9), run(pm.Ryser(max_size=36), 36)),
+    "enumeration": (run(pm.Enumeration(), 9), run(pm.Enumeration(max_size=13), 13)),
+    "sparsified": (
+        lambda: pm.Sparsified().infer(peaked[:450, :450]),
+        forever(lambda: pm.Sparsified().infer(peaked)),
+    ),
+    "bethe": (run(pm.Bethe(), 450), run(pm.Bethe(max_iter=10**9, tol=0.0), 1000)),
+    "nesting": (
+        run(pm.Nesting(tol=0.1), 60),
+        run(pm.Nesting(tol=1e-6, max_samples=10**9, particles=None), 60),
+    ),
+    "swap_chain": (
+        run(pm.SwapChain(n_sweeps=50), 100), run(pm.SwapChain(n_sweeps=10**7), 100)
+    ),
+    "huber_law": (
+        run(pm.HuberLaw(n_samples=5), 9),
+        run(pm.HuberLaw(n_samples=10**7, max_trials=10**12), 14),
+    ),
+    "particles": (
+        run(pm.Nesting(particles=64), 60), run(pm.Nesting(particles=100_000), 60)
+    ),
+    "threads": (
+        run(pm.SwapChain(n_sweeps=50), 50, 2), run(pm.SwapChain(n_sweeps=10**7), 50, 2)
+    ),
+    "k_best": (
+        lambda: pm.k_best(flat[:30, :30], 10),
+        lambda: pm.k_best(flat[:30, :30], 2_000_000),
+    ),
+    "sample": (
+        lambda: pm.MatchingDistribution(flat[:8, :8]).sample(10, rng=0),
+        forever(lambda: pm.MatchingDistribution(flat[:16, :16]).sample(10**6, rng=0)),
+    ),
+    "best_matching": (
+        lambda: pm.best_matching(np.eye(1001)),
+        forever(lambda: pm.best_matching(np.outer(range(1200), range(1200)))),
+    ),
+}
+
+
+for name, (short, long) in CASES.items():
+    short()
+    sent = 0.0
+
+    def interrupt():
+        global sent
+        sent = time.perf_counter()
+        signal.raise_signal(signal.SIGINT)
+
+    timer = threading.Timer(0.5, interrupt)
+    timer.start()
+    try:
+        long()
+    except KeyboardInterrupt:
+        seconds = time.perf_counter() - sent
+        timer.join()
+        print(json.dumps([name, seconds]), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_every_long_run_hears_an_interrupt():
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    heard = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert done.returncode == 0, (heard, done.stderr)
+    wanted = {*ENGINES, "particles", "threads", "k_best", "sample", "best_matching"}
+    assert set(heard) == wanted
+    assert max(heard.values()) < 5.0, heard
