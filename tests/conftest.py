@@ -1,5 +1,7 @@
 """Fixtures shared by all tests."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,3 +20,13 @@ settings.load_profile("permatch")
 def rng():
     """A generator with a fixed seed."""
     return np.random.default_rng(20090715)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard():
+    """Take interrupts as at a terminal: jobs in the background are told to ignore them."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
