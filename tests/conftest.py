@@ -23,7 +23,7 @@ def rng():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _interrupts_are_heard():
+def interrupts_are_heard():
     """Take interrupts as at a terminal: jobs in the background are told to ignore them."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:

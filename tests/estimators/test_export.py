@@ -118,9 +118,7 @@ def test_scaling_within_queries_cannot_be_served(lists, write):
 def test_what_is_no_fitted_ranker_is_refused(write):
     with pytest.raises(NotFittedError, match="this needs a fitted RankMatch"):
         write(RankMatch())
-    with pytest.raises(
-        InvalidOptionError, match="must be a linear ranker .* MAPM"
-    ):
+    with pytest.raises(InvalidOptionError, match="must be a linear ranker .* MAPM"):
         write(MAPMatching())
 
 
