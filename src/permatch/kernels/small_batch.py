@@ -228,8 +228,9 @@ def _infer_easy(scores, log_partitions, marginals):
     if n_graphs >= LANES:
         infer_groups(scores, log_partitions, marginals, is_hard, (0,) * m)
     else:  # idle lanes repeat the last graph
-        padded = scores[np.minimum(np.arange(LANES), n_graphs - 1)]
-        values, answers = np.empty(LANES), np.empty((LANES, m, m))
+        padded, answers = np.empty((2, LANES, m, m))
+        padded[:n_graphs], padded[n_graphs:] = scores, scores[-1]
+        values = np.empty(LANES)
         infer_groups(padded, values, answers, is_hard, (0,) * m)
         log_partitions[:], marginals[:] = values[:n_graphs], answers[:n_graphs]
     return is_hard[:n_graphs]
