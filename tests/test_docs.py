@@ -52,7 +52,7 @@ def listed(room):
     text = (DOCS / "api" / f"{room}.rst").read_text(encoding="utf-8")
     tables = re.findall(r"^\.\. autosummary::\n(?:   :.*\n)*\n((?:   \w+\n)+)", text, re.M)
     described = set(" ".join(tables).split()) | set(re.findall(r"py:data:: (\w+)", text))
-    _, _, also = text.partition("Also here, and described with")
+    _, _, also = text.partition("Also available here, documented in")
     return described, set(re.findall(r"(?<!:)`(\w+)`", also))
 
 

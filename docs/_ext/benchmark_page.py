@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 HOW_TO = """```sh
-make bench                                # all of them; some minutes
+make bench                                # all benchmarks; several minutes
 make bench BENCH_ARGS="--quick"           # fewer repeats, smaller sizes
-make docs                                 # this page again, with what was found
+make docs                                 # rebuild this page with the results
 ```"""
 
-ABSENT = f"""````{{admonition}} No figures yet
-There is no `benchmarks/results.json`, so this page has nothing to show. Times are worth
-something only with the machine and the day they were taken on; to take them here:
+ABSENT = f"""````{{admonition}} No results yet
+The file `benchmarks/results.json` is missing. To measure on this machine:
 
 {HOW_TO}
 ````
@@ -28,10 +27,10 @@ def page(results: Path, picture: Path | None = None) -> str:
     rows = [row for report in content["reports"] for row in report["rows"]]
     aims = [row["is_met"] for row in rows if row["is_met"] is not None]
     lines = [
-        "## When and where",
+        "## Machine and date",
         "",
-        f"Taken on **{content['date']}** on **{content['machine']}** with Python "
-        f"{content['python']}: {len(rows)} figures, {sum(aims)} of {len(aims)} "
+        f"Measured on **{content['date']}** on **{content['machine']}** with Python "
+        f"{content['python']}: {len(rows)} results, {sum(aims)} of {len(aims)} "
         "targets met.",
         "",
     ]
@@ -46,12 +45,12 @@ def page(results: Path, picture: Path | None = None) -> str:
         lines += [
             "## Error against time",
             "",
-            '<img alt="Largest error of a marginal against the time taken, one line per '
-            'engine; the tables above hold the same figures." '
+            '<img alt="Largest error of a marginal against time, one line per engine; '
+            'the tables above contain the same data." '
             f'src="data:image/png;base64,{data}">',
             "",
         ]
-    lines += ["## Take them yourself", "", HOW_TO, ""]
+    lines += ["## Run them yourself", "", HOW_TO, ""]
     return "\n".join(lines)
 
 
@@ -72,7 +71,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     ]
     names = [name for name in table[0] if any(row[name] for row in table)] if table else []
     if not names:
-        return ["Nothing was measured."]
+        return ["No measurements."]
     return [
         "| " + " | ".join(names) + " |",
         "|" + "---|" * len(names),
