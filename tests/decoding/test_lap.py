@@ -98,3 +98,15 @@ def test_bayes_matching_may_use_edges_of_probability_zero():
 def test_import_leaves_scipy_alone():
     code = "import sys, permatch.decoding; sys.exit('scipy.optimize' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_large_graphs_agree_with_scipy(rng, monkeypatch):
+    scores = rng.normal(size=(30, 30))
+    scores[rng.random((30, 30)) < 0.5] = -np.inf
+    np.fill_diagonal(scores, -9.0)
+    expected = best_matching(scores)
+    monkeypatch.setattr("permatch.decoding.lap._LARGE", 10)
+    assert (best_matching(scores) == expected).all()
+    scores[3] = -np.inf
+    with pytest.raises(InfeasibleGraphError, match="Allow more edges"):
+        best_matching(scores)
