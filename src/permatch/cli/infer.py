@@ -3,7 +3,7 @@
 import math
 import warnings
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -29,6 +29,64 @@ def _check_given(edges: list[str] | None) -> list[str]:
     return edges or []
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The options that choose an engine."""
+
+    engine: Engine = "auto"
+    tol: Annotated[
+        float | None,
+        optional(
+            "--tol",
+            metavar="X",
+            help="Error the engine is to keep to; for auto, of the edges' probabilities.",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        optional(
+            "--budget",
+            metavar="SECONDS",
+            help="Time for graphs too large to be solved exactly.",
+        ),
+    ] = None
+    max_size: Annotated[
+        int | None,
+        optional(
+            "--max-size", metavar="N", min=0, help="Largest graph the engine accepts."
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, help="Seed of the samples, and of engines that draw."
+        ),
+    ] = 0
+
+    def make(self) -> "AbstractEngine":
+        """Return the engine, refusing options it does not have."""
+        from permatch.inference import find_engine
+
+        engine = find_engine(self.engine)
+        known = {option.name for option in fields(engine)}
+        given = {name: getattr(self, name) for name in ("max_size", "tol", "budget")}
+        options = {name: value for name, value in given.items() if value is not None}
+        for name in options:
+            if name not in known:
+                option = f"--{name.replace('_', '-')}"
+                raise typer.BadParameter(
+                    f"{option} is for engines that have such an option; {engine.name!r} "
+                    f"has {', '.join(sorted(known))}. Leave it out, or choose another "
+                    "--engine."
+                )
+        if "random_state" in known:
+            options["random_state"] = self.seed
+        try:
+            return replace(engine, **options)
+        except InvalidOptionError as err:
+            raise typer.BadParameter(str(err)) from err
+
+
 def infer(
     file: Annotated[
         str,
@@ -37,7 +95,7 @@ def infer(
             "Square matrix of scores: .csv, .tsv, .txt or .npy; - is standard input.",
         ),
     ],
-    engine: Engine = "auto",
+    chosen: Chosen,
     k: Annotated[
         int, typer.Option("--k", "-k", min=0, help="Most probable matchings to list.")
     ] = 5,
@@ -51,28 +109,6 @@ def infer(
             "from milliseconds to seconds.",
         ),
     ] = 0,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", min=0, help="Seed of the samples, and of engines that draw."
-        ),
-    ] = 0,
-    tol: Annotated[
-        float | None,
-        optional(
-            "--tol",
-            metavar="X",
-            help="Error the engine is to keep to; for auto, of the edges' probabilities.",
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        optional(
-            "--budget",
-            metavar="SECONDS",
-            help="Time for graphs too large to be solved exactly.",
-        ),
-    ] = None,
     jobs: Jobs = 1,
     given: Annotated[
         list[str] | None,
@@ -81,12 +117,6 @@ def infer(
             metavar="ROW:COL",
             help="Edge known to be matched, by labels or by numbers from 0; repeatable.",
             callback=_check_given,
-        ),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        optional(
-            "--max-size", metavar="N", min=0, help="Largest graph the engine accepts."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -116,37 +146,17 @@ def infer(
     """
     from permatch.datasets.score_matrix import read_score_matrix
     from permatch.distribution import MatchingDistribution
-    from permatch.inference import find_engine
 
-    chosen = _with_options(find_engine(engine), max_size=max_size, tol=tol, budget=budget)
-    if any(option.name == "random_state" for option in fields(chosen)):
-        chosen = replace(chosen, **{"random_state": seed})
+    engine = chosen.make()
     source = read_score_matrix(file)
     edges = _find_given(source, given or [])
-    distribution = MatchingDistribution(source.scores, chosen, given=edges, n_jobs=jobs)
+    distribution = MatchingDistribution(source.scores, engine, given=edges, n_jobs=jobs)
     n_open = distribution.size - len(edges)
-    _check_size(chosen, n_open)
+    _check_size(engine, n_open)
     with warnings.catch_warnings():  # what engines warn of, the summary tells
         warnings.simplefilter("ignore", RuntimeWarning)
-        summary = summarise(distribution, source, k, samples, seed)
+        summary = summarise(distribution, source, k, samples, chosen.seed)
     print_summary(summary, as_json, show)
-
-
-def _with_options(engine: "AbstractEngine", **options: float | None) -> "AbstractEngine":
-    """Return an engine with the options given, refusing those it does not have."""
-    known = {option.name for option in fields(engine)}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    for name in chosen:
-        if name not in known:
-            option = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter(
-                f"{option} is for engines that have such an option; {engine.name!r} has "
-                f"{', '.join(sorted(known))}. Leave it out, or choose another --engine."
-            )
-    try:
-        return replace(engine, **chosen)
-    except InvalidOptionError as err:
-        raise typer.BadParameter(str(err)) from err
 
 
 def _find_given(source: "ScoreMatrix", edges: list[str]) -> dict[int, int]:

@@ -1,7 +1,6 @@
 """``permatch match``: its commands fit, predict and evaluate."""
 
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from permatch.cli.match.options import (
     Decode,
     Decoder,
     Edges,
+    Learner,
     NoProbabilities,
     Use,
 )
@@ -30,20 +30,12 @@ from permatch.cli.match.steps import (
     read_table,
 )
 from permatch.cli.shared.options import (
-    Alpha,
-    Alphas,
     AsJson,
-    ChooseAlpha,
-    Engine,
-    Folds,
-    Jobs,
-    MaxIter,
     Model,
     NewModel,
-    estimator_option,
+    Penalty,
     flag,
     optional,
-    parse_alphas,
 )
 from permatch.cli.shared.steps import (
     check_folds,
@@ -54,17 +46,7 @@ from permatch.cli.shared.steps import (
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
 
-#: Largest seed that scikit-learn's folds take.
-MAX_SEED = 2**32 - 1
-
 match = new_group()
-
-
-class Scoring(StrEnum):
-    """What ``--scoring`` accepts."""
-
-    HAMMING = "hamming"
-    LOG_LIKELIHOOD = "log-likelihood"
 
 
 @match.callback()
@@ -99,16 +81,6 @@ def main() -> None:
 def fit(
     edges: Edges,
     model_file: NewModel,
-    alpha: Alpha = None,
-    cv: ChooseAlpha = False,
-    alphas: Alphas = None,
-    folds: Folds = None,
-    scoring: Annotated[
-        Scoring, typer.Option("--scoring", help="What --cv looks at.")
-    ] = Scoring.LOG_LIKELIHOOD,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
-    ] = 0,
     valid: Annotated[
         str | None,
         optional(
@@ -117,19 +89,11 @@ def fit(
             help="A second table: chooses alpha with --cv, else is only reported.",
         ),
     ] = None,
-    estimator: Annotated[str, estimator_option("match", help="What is learnt.")] = "map",
-    non_negative: Annotated[
-        bool, flag("--non-negative", help="Keep all coefficients >= 0.")
-    ] = False,
-    non_positive: Annotated[
-        bool, flag("--non-positive", help="Keep them <= 0, as for distances.")
-    ] = False,
-    max_iter: MaxIter = None,
-    engine: Engine = "auto",
-    jobs: Jobs = 1,
-    as_json: AsJson = False,
     *,
+    penalty: Penalty,
+    learner: Learner,
     columns: Columns,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a weight for every feature and write the model.
 
@@ -150,42 +114,21 @@ def fit(
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit train.csv -m model.json --estimator max-margin
     """
-    if cv and alpha is not None:
-        raise typer.BadParameter("--alpha and --cv exclude each other: --cv chooses alpha.")
-    if alphas is not None and not cv:
-        raise typer.BadParameter("--alphas is what --cv tries; add --cv, or use --alpha.")
-    if estimator == "max-margin" and alpha == 0.0:
-        raise typer.BadParameter("--alpha must be above 0 with --estimator max-margin.")
-    if estimator == "max-margin" and (cv or non_negative or non_positive):
-        raise typer.BadParameter(
-            "--cv, --non-negative and --non-positive work with --estimator map only."
-        )
-    if non_negative and non_positive:
-        raise typer.BadParameter("--non-negative and --non-positive exclude each other.")
+    options = learner.options(penalty)
     read_as = columns.read_as("required")
-    options: dict[str, Any] = {"engine": engine, "n_jobs": jobs}
-    options |= {"max_iter": max_iter} if max_iter is not None else {}
-    if non_negative or non_positive:
-        options["bounds"] = "non-negative" if non_negative else "non-positive"
-    n_folds = folds or 5
-    if cv:
-        options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
-        options |= {"cv": n_folds, "scoring": scoring.replace("-", "_")}
-        options["random_state"] = seed
-    elif alpha is not None:
-        options["alpha"] = alpha
     with nothing_written_if_interrupted():
         check_target(model_file, "--model", edges, valid)
         table = read_table(edges, read_as)
         held_out = None
         if valid is not None:
             held_out = read_table(valid, read_as, table.feature_names)
-        elif cv:
-            check_folds(n_folds, len(table.graphs), "graphs", "--valid")
+        elif penalty.cv:
+            check_folds(penalty.n_folds, len(table.graphs), "graphs", "--valid")
         more: dict[str, Any] = {"feature_names": table.feature_names}
-        if cv and held_out is not None:
+        if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
-        model = find_estimator("match", estimator, is_search=cv)(**options)
+        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        model = kind(**options)
         began = time.perf_counter()
         if fit_model(model, table.graphs, table.matchings, **more):
             leave_early(model, model_file)
@@ -247,10 +190,10 @@ def evaluate(
     edges: Edges,
     decode: Decoder = Decode.MODE,
     no_probabilities: NoProbabilities = False,
-    as_json: AsJson = False,
     *,
     use: Use,
     columns: Columns,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a model on a labelled table it was not fitted on.
 

@@ -8,12 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from permatch.cli.shared.options import (
+    Engine,
     Jobs,
+    MaxIter,
+    Penalty,
     argument,
     check_engine,
+    estimator_option,
     flag,
     optional,
 )
+
+#: Largest seed that scikit-learn's folds take.
+MAX_SEED = 2**32 - 1
+
+
+class Scoring(StrEnum):
+    """What ``--scoring`` accepts."""
+
+    HAMMING = "hamming"
+    LOG_LIKELIHOOD = "log-likelihood"
 
 
 class Decode(StrEnum):
@@ -114,3 +128,55 @@ class Use:
         ),
     ] = None
     jobs: Jobs = 1
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The options of a fit, without the strength of the penalty."""
+
+    scoring: Annotated[Scoring, typer.Option("--scoring", help="What --cv looks at.")] = (
+        Scoring.LOG_LIKELIHOOD
+    )
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
+    ] = 0
+    estimator: Annotated[str, estimator_option("match", help="What is learnt.")] = "map"
+    non_negative: Annotated[
+        bool, flag("--non-negative", help="Keep all coefficients >= 0.")
+    ] = False
+    non_positive: Annotated[
+        bool, flag("--non-positive", help="Keep them <= 0, as for distances.")
+    ] = False
+    max_iter: MaxIter = None
+    engine: Engine = "auto"
+    jobs: Jobs = 1
+
+    def options(self, penalty: Penalty) -> dict[str, Any]:
+        """Return the parameters of the estimator."""
+        is_margin = self.estimator == "max-margin"
+        is_bounded = self.non_negative or self.non_positive
+        wrong = None
+        if penalty.cv and penalty.alpha is not None:
+            wrong = "--alpha and --cv exclude each other: --cv chooses alpha."
+        elif penalty.alphas is not None and not penalty.cv:
+            wrong = "--alphas is what --cv tries; add --cv, or use --alpha."
+        elif is_margin and penalty.alpha == 0.0:
+            wrong = "--alpha must be above 0 with --estimator max-margin."
+        elif is_margin and (penalty.cv or is_bounded):
+            wrong = (
+                "--cv, --non-negative and --non-positive work with --estimator map only."
+            )
+        elif self.non_negative and self.non_positive:
+            wrong = "--non-negative and --non-positive exclude each other."
+        if wrong is not None:
+            raise typer.BadParameter(wrong)
+        options: dict[str, Any] = {"engine": self.engine, "n_jobs": self.jobs}
+        options |= penalty.values()
+        if self.max_iter is not None:
+            options["max_iter"] = self.max_iter
+        if is_bounded:
+            options["bounds"] = "non-negative" if self.non_negative else "non-positive"
+        if penalty.cv:
+            options |= {"cv": penalty.n_folds, "random_state": self.seed}
+            options["scoring"] = self.scoring.replace("-", "_")
+        return options

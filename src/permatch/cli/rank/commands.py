@@ -13,17 +13,7 @@ from permatch.cli.rank.export import export
 from permatch.cli.rank.options import FeatureNames, Judged, Learner, Metrics
 from permatch.cli.rank.show import show
 from permatch.cli.rank.steps import load_ranker, new_ranker, stream_scores
-from permatch.cli.shared.options import (
-    Alpha,
-    Alphas,
-    AsJson,
-    ChooseAlpha,
-    Folds,
-    Model,
-    NewModel,
-    optional,
-    parse_alphas,
-)
+from permatch.cli.shared.options import AsJson, Model, NewModel, Penalty, optional
 from permatch.cli.shared.steps import (
     check_folds,
     check_target,
@@ -77,7 +67,6 @@ def main() -> None:
 def fit(
     train: Judged,
     model_file: NewModel,
-    learner: Learner,
     validation: Annotated[
         str | None,
         optional(
@@ -87,10 +76,6 @@ def fit(
             help="A second file: chooses alpha with --cv, else is only reported.",
         ),
     ] = None,
-    alpha: Alpha = None,
-    cv: ChooseAlpha = False,
-    alphas: Alphas = None,
-    folds: Folds = None,
     n_features: Annotated[
         int | None,
         optional(
@@ -103,6 +88,9 @@ def fit(
     ] = None,
     feature_names: FeatureNames = None,
     metric: Metrics = None,
+    *,
+    learner: Learner,
+    penalty: Penalty,
     as_json: AsJson = False,
 ) -> None:
     """Learn a weight for every feature and write the model.
@@ -125,19 +113,17 @@ def fit(
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling none
     """
-    is_search = cv or alphas is not None
-    if is_search and alpha is not None:
+    is_search = penalty.cv or penalty.alphas is not None
+    if is_search and penalty.alpha is not None:
         raise typer.BadParameter(
             "--alpha excludes --cv and --alphas, which choose alpha themselves."
         )
-    options = learner.options()
-    if folds is not None and (validation is not None or not is_search):
+    options = learner.options() | penalty.values()
+    if penalty.folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds goes with --cv, and without --validation.")
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
-    options |= {"cv": folds or 5} if is_search else {}
-    options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
-    options |= {"alpha": alpha} if alpha is not None else {}
+    options |= {"cv": penalty.n_folds} if is_search else {}
     with nothing_written_if_interrupted():
         from permatch.datasets.sources import read_feature_names, read_letor_pair
 
@@ -147,7 +133,7 @@ def fit(
         if is_search and held_out is not None:
             more["validation"] = (held_out.X, held_out.y, held_out.qid)
         elif is_search:
-            check_folds(folds or 5, learnt.n_queries, "queries", "--validation")
+            check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
         model = new_ranker(learner.estimator, options, is_search=is_search)
         began = time.perf_counter()
         if fit_model(model, learnt.X, learnt.y, learnt.qid, **more):

@@ -1,5 +1,6 @@
 """``permatch rank evaluate`` and ``permatch rank cv``: how good rankings are."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +13,63 @@ from permatch.cli.shared.options import (
     Alpha,
     Alphas,
     AsJson,
+    alpha_values,
     argument,
     optional,
-    parse_alphas,
 )
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import print_summary
 
 #: More resamples no test needs.
 MAX_RESAMPLES = 10**9
+
+
+@dataclass(frozen=True)
+class Methods:
+    """The options that say whose scores are measured, and compared with whose."""
+
+    scores: Annotated[
+        Path | None,
+        optional(
+            "--scores",
+            metavar="FILE",
+            help="Scores to measure instead of a model's, one number per document.",
+        ),
+    ] = None
+    against: Annotated[
+        Path | None,
+        optional("--against", metavar="MODEL", help="A second model to compare with."),
+    ] = None
+    against_scores: Annotated[
+        Path | None,
+        optional("--against-scores", metavar="FILE", help="Scores to compare with."),
+    ] = None
+
+    def part(self, paths: list[str]) -> tuple[list[str], list[Path]]:
+        """Return the judged files, and the files of one method or two."""
+        if self.against is not None and self.against_scores is not None:
+            raise typer.BadParameter("--against and --against-scores exclude each other.")
+        files = paths if self.scores is not None else paths[1:]
+        if not files:
+            raise typer.BadParameter(
+                "a model and at least one judged file are needed: MODEL FILE. For scores "
+                "from elsewhere: --scores SCORES FILE."
+            )
+        if [*files, *map(str, (self.scores, self.against_scores))].count("-") > 1:
+            raise typer.BadParameter("standard input can be read once.")
+        sources = [self.scores if self.scores is not None else Path(paths[0])]
+        others = (self.against, self.against_scores)
+        return files, sources + [path for path in others if path is not None]
+
+    def load(self, sources: list[Path]) -> list[Any]:
+        """Return models, and the paths of files of scores."""
+        methods = [
+            path if path in (self.scores, self.against_scores) else load_ranker(path)
+            for path in sources
+        ]
+        models = [method for method in methods if not isinstance(method, Path)]
+        check_same_features(sources, models)
+        return methods
 
 
 def evaluate(
@@ -31,30 +80,7 @@ def evaluate(
             "Model file, and judged LETOR files; with --scores judged files only.",
         ),
     ],
-    scores: Annotated[
-        Path | None,
-        optional(
-            "--scores",
-            metavar="FILE",
-            help="Scores to measure instead of a model's, one number per document.",
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        optional(
-            "--against",
-            metavar="MODEL",
-            help="A second model to compare with.",
-        ),
-    ] = None,
-    against_scores: Annotated[
-        Path | None,
-        optional(
-            "--against-scores",
-            metavar="FILE",
-            help="Scores to compare with.",
-        ),
-    ] = None,
+    methods: Methods,
     metric: Metrics = None,
     n_resamples: Annotated[
         int,
@@ -98,43 +124,22 @@ def evaluate(
       permatch rank evaluate --scores scores.txt test.txt --per-query queries.csv
       permatch rank evaluate model.json test.txt --json | python -m json.tool
     """
-    if against is not None and against_scores is not None:
-        raise typer.BadParameter("--against and --against-scores exclude each other.")
-    files = paths if scores is not None else paths[1:]
-    if not files:
-        raise typer.BadParameter(
-            "a model and at least one judged file are needed: MODEL FILE. For scores from "
-            "elsewhere: --scores SCORES FILE."
-        )
-    if [*files, *map(str, (scores, against_scores))].count("-") > 1:
-        raise typer.BadParameter("standard input can be read once.")
+    files, sources = methods.part(paths)
     with nothing_written_if_interrupted():
-        from permatch.cli.rank.measures import (
-            collect_scores,
-            describe_evaluation,
-            per_query_rows,
-        )
+        from permatch.cli.rank import measures
         from permatch.cli.rank.report import show_evaluation
 
-        sources = [scores if scores is not None else Path(paths[0])]
-        sources += [path for path in (against, against_scores) if path is not None]
         if per_query is not None:
             check_target(per_query, "--per-query", *files, *map(str, sources))
-        methods: list[Any] = [
-            path if path in (scores, against_scores) else load_ranker(path)
-            for path in sources
-        ]
-        models = [method for method in methods if not isinstance(method, Path)]
-        check_same_features(sources, models)
-        judged = collect_scores(files, methods)
-        found, values = describe_evaluation(judged, metric, n_resamples, seed)
+        judged = measures.collect_scores(files, methods.load(sources))
+        found, values = measures.describe_evaluation(judged, metric, n_resamples, seed)
         summary = {
             "scores_of": str(sources[0]),
             "against": str(sources[1]) if len(sources) > 1 else None,
             "files": files,
         } | found
         if per_query is not None:
-            write_csv(per_query, per_query_rows(judged, values))
+            write_csv(per_query, measures.per_query_rows(judged, values))
         print_summary(summary, as_json, show_evaluation)
 
 
@@ -176,9 +181,7 @@ def cv(
     if alpha is not None and alphas is not None:
         raise typer.BadParameter("--alpha and --alphas exclude each other.")
     is_search = alpha is None
-    options = learner.options()
-    options |= {"alphas": parse_alphas(alphas)} if alphas is not None else {}
-    options |= {"alpha": alpha} if alpha is not None else {}
+    options = learner.options() | alpha_values(alpha, alphas)
     with nothing_written_if_interrupted():
         from permatch.cli.rank import folds as steps
         from permatch.cli.rank.report import show_folds

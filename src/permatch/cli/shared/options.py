@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,6 +83,12 @@ def parse_alphas(text: str) -> list[float]:
     if not all(0.0 <= alpha < math.inf for alpha in alphas):
         raise typer.BadParameter(f"--alphas {text!r} is no list such as 1,0.1,0.01.")
     return alphas
+
+
+def alpha_values(alpha: float | None, alphas: str | None) -> dict[str, Any]:
+    """Return ``--alpha`` or ``--alphas`` as a parameter of an estimator, if given."""
+    given = {"alphas": parse_alphas(alphas)} if alphas is not None else {}
+    return given | ({"alpha": alpha} if alpha is not None else {})
 
 
 def make_folder(folder: Path) -> Path:
@@ -165,14 +171,6 @@ Alpha = Annotated[
         rich_help_panel=_PENALTY,
     ),
 ]
-ChooseAlpha = Annotated[
-    bool,
-    flag(
-        "--cv",
-        help="Choose alpha by cross-validation, or by --valid.",
-        rich_help_panel=_PENALTY,
-    ),
-]
 Alphas = Annotated[
     str | None,
     optional(
@@ -182,10 +180,37 @@ Alphas = Annotated[
         rich_help_panel=_PENALTY,
     ),
 ]
-Folds = Annotated[
-    int | None,
-    optional("--folds", min=2, help="Folds of --cv. Default: 5.", rich_help_panel=_PENALTY),
-]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The options of a fit that give the penalty, or say how it is chosen."""
+
+    alpha: Alpha = None
+    cv: Annotated[
+        bool,
+        flag(
+            "--cv",
+            help="Choose alpha by cross-validation, or by --valid.",
+            rich_help_panel=_PENALTY,
+        ),
+    ] = False
+    alphas: Alphas = None
+    folds: Annotated[
+        int | None,
+        optional(
+            "--folds", min=2, help="Folds of --cv. Default: 5.", rich_help_panel=_PENALTY
+        ),
+    ] = None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds, given or not."""
+        return self.folds or 5
+
+    def values(self) -> dict[str, Any]:
+        """Return what is given as parameters of an estimator."""
+        return alpha_values(self.alpha, self.alphas)
 
 
 def _everywhere(max_bytes: MaxBytes = None, debug: Debug = False) -> None:
