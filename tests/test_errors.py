@@ -153,9 +153,10 @@ def test_no_engine_takes_more_than_its_masks_hold(kind):
 
 def test_more_memory_than_there_is():
     d = pm.MatchingDistribution(np.zeros((45, 45)), engine=pm.SubsetDP(max_size=45))
-    with pytest.raises(errors.SizeLimitError, match="GiB of memory, more than there is"):
+    both = "SubsetDP needs about 512 TiB of memory for graphs of size 45; about .* available"
+    with pytest.raises(errors.SizeLimitError, match=both):
         d.sample(1)
-    with pytest.raises(errors.SizeLimitError, match="SubsetDP at size 45 needs 5.24e"):
+    with pytest.raises(errors.SizeLimitError, match=both):
         _ = d.log_partition
     d = pm.MatchingDistribution(np.zeros((20, 20)))
     for n in (10**14, 10**30):

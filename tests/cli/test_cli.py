@@ -442,7 +442,7 @@ def test_the_seed_is_that_of_the_engine_too(call, large_file):
 def test_more_answers_than_memory(call, score_file, option, number):
     path = score_file(np.zeros((20, 20)), "scores.npy")
     failed = call("infer", path, option, number)
-    assert_failed_in_one_line(failed, "memory, more than there is")
+    assert_failed_in_one_line(failed, "GiB of memory, and ")
 
 
 def test_counts_are_written_as_people_do(call, score_file):

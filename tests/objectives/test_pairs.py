@@ -131,7 +131,7 @@ def test_refuses_what_makes_no_sense(grades, query_weights):
             PairLikelihood(STARTS, grades, query_weights, gap=gap)
     with pytest.raises(GradeError, match="must differ in grade to make a pair"):
         PairLikelihood(STARTS, np.zeros_like(grades), query_weights)
-    with pytest.raises(PrecisionError, match="Scale the features"):
+    with pytest.raises(PrecisionError, match="Divide the features"):
         PairLikelihood(STARTS, grades, query_weights).value_and_slope(
             np.full(STARTS[-1], np.nan)
         )

@@ -188,5 +188,5 @@ def test_refuses_what_makes_no_sense(grades, query_weights):
         SubsetHinge(subsets, grades, None, query_weights),
         ListHinge(STARTS, grades, query_weights),
     ):
-        with pytest.raises(PrecisionError, match="Scale the features"):
+        with pytest.raises(PrecisionError, match="Divide the features"):
             hinge.value_and_slope(np.full(N, np.nan))

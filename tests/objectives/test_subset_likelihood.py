@@ -274,5 +274,5 @@ def test_refuses_what_it_cannot_do(grades, query_weights, rng):
         SubsetLikelihood(several, grades, (2.0, 1.0, 0.0), query_weights)
     loss = SubsetLikelihood(subsets, grades, None, query_weights)
     for wrong in (np.nan, np.inf):
-        with pytest.raises(PrecisionError, match="Scale the features"):
+        with pytest.raises(PrecisionError, match="Divide the features"):
             loss.value_and_slope(np.append(rng.normal(size=2), np.full(N - 2, wrong)))
