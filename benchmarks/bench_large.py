@@ -10,7 +10,6 @@ import numpy as np
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, spreads
 from benchmarks.rivals.adapart import AdaPart
-from permatch.inference.escalation.rungs import least_seconds
 
 PLOT = Path("benchmarks/error_against_time.png")
 
@@ -104,7 +103,7 @@ def _budgets(report, is_quick):
     for graph in _unlike_graphs(rng, 40).values():
         _auto_seconds(graph, 1.0)
     for size in (200,) if is_quick else (200, 500, 1000):
-        shortest = least_seconds(size)  # shorter ones are refused
+        shortest = pm.Bethe.least_seconds(size)  # shorter ones are refused
         budgets = (shortest, 0.5, 2.0) if is_quick else (shortest, 0.5, 2.0, 5.0)
         for what, scores in _unlike_graphs(rng, size).items():
             taken = [_auto_seconds(scores, budget) for budget in budgets]

@@ -29,6 +29,8 @@ class AdaPart(PerfectSampler):
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same scores and seed give the same answer.
     n_samples : int
         Exact samples per graph.
     epsilon : float, optional
@@ -38,8 +40,6 @@ class AdaPart(PerfectSampler):
         Probability with which the interval of the log-partition may miss.
     max_trials : int
         Most trials per graph; PrecisionError if they do not suffice.
-    random_state : int
-        Seed; the same scores and seed give the same answer.
     max_list : int
         Longest partition of a node, as a multiple of the size; PrecisionError beyond.
 

@@ -1,4 +1,4 @@
-"""Fixed tasks shared out over threads, and long tasks cut into slices.
+"""How work is carried out: fixed tasks over threads, slices of long ones, time budgets.
 
 The tasks are cut the same way whatever the number of threads, and every task writes to
 its own place, so a result never depends on `n_jobs`.  The calling thread works too: one
@@ -13,9 +13,13 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+from permatch._progress import PATIENCE, progress_bar
 
 #: Seconds it takes to start one thread and to wait for its end.
 THREAD_COST = 5e-5
@@ -147,3 +151,82 @@ def run_slices(
         pace = min(_SLICE / max(seconds, 1e-9), _GROWTH)
         length = max(int((last - first) * pace), 1)
         first = last
+
+
+@dataclass(frozen=True)
+class Job:
+    """How the work is to be carried out: threads and progress, never part of the answer."""
+
+    n_jobs: int = 1
+    progress: bool | None = None
+
+    def run(
+        self,
+        task: Callable[[int], None],
+        n_tasks: int,
+        title: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Run ``task(0) .. task(n_tasks - 1)`` on the job's threads.
+
+        Where the expected `seconds` on one thread are given, no more threads are started
+        than pay.  A `title` is for work worth a progress bar.
+        """
+        n_jobs = threads_that_pay(self.n_jobs, seconds) if seconds else self.n_jobs
+        seconds /= n_jobs
+        if not title or not (self.progress or seconds > PATIENCE):
+            run_tasks(task, n_tasks, n_jobs)
+            return
+        with progress_bar(title, n_tasks, seconds, self.progress) as on_progress:
+            run_tasks(task, n_tasks, n_jobs, on_progress)
+
+    def run_ranges(
+        self,
+        task: Callable[[int, int], None],
+        n_items: int,
+        per_task: int,
+        title: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Run ``task(first, last)`` over consecutive ranges of `per_task` items."""
+
+        def run_range(k: int) -> None:
+            task(k * per_task, min((k + 1) * per_task, n_items))
+
+        self.run(run_range, -(-n_items // per_task), title, seconds)
+
+
+_clock = time.perf_counter
+
+
+class Allowance:
+    """How much of a budget in seconds is left."""
+
+    def __init__(self, budget: float | None) -> None:
+        self.budget = math.inf if budget is None else budget
+        self._start = _clock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent."""
+        return _clock() - self._start
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at least 0; infinite without a budget."""
+        return max(0.0, self.budget - self.seconds)
+
+    def affordable(self, n_done: float, n_wanted: float) -> float:
+        """Return how many of `n_wanted` more units fit, at the pace of those done."""
+        if self.budget == math.inf or n_done == 0:
+            return n_wanted
+        return min(n_wanted, n_done * self.left / max(self.seconds, 1e-9))
+
+    @contextmanager
+    def free(self) -> Iterator[None]:
+        """Do something whose time does not count."""
+        start = _clock()
+        try:
+            yield
+        finally:
+            self._start += _clock() - start

@@ -29,10 +29,7 @@ from permatch.inference import (
     Diagnostics,
     InferenceResult,
     MatchingSamples,
-    SamplingTable,
-    SubsetDP,
-    SwapChain,
-    draw_chain,
+    Samples,
     find_engine,
     reduce_scores,
     require_marginals,
@@ -231,9 +228,6 @@ class MatchingDistribution:
         """
         n = check_count(n, "n", 0)
         generator = check_rng(rng)
-        if isinstance(self._engine, SwapChain) and len(self._core) > SubsetDP().max_size:
-            drawn = draw_chain(self._core, n, rng=generator, engine=self._engine)
-            return self._embed(drawn)
         return self._embed(self._samples.sample(n, generator, self._n_jobs))
 
     def mode(self) -> IntArray:
@@ -360,11 +354,8 @@ class MatchingDistribution:
         return self._engine.infer(self._reduced, n_jobs=self._n_jobs, check=False)
 
     @cached_property
-    def _samples(self) -> MatchingSamples | SamplingTable:
-        if isinstance(self._engine, SubsetDP):  # its limit counts, lower or higher
-            self._engine.check_size(len(self._core))
-            return SamplingTable.build(self._core)
-        return MatchingSamples.build(self._core)
+    def _samples(self) -> Samples:
+        return self._engine.own_samples(self._core) or MatchingSamples.build(self._core)
 
     @cached_property
     def _possible(self) -> BoolArray:

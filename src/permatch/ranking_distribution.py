@@ -165,14 +165,12 @@ class RankingDistribution:
     @cached_property
     def standard_errors(self) -> FloatArray:
         """Standard errors of `marginals`, (D, D); 0 where those are exact."""
-        if not isinstance(self._engine, BySwaps):
-            return np.zeros((self.size, self.size))
         return np.repeat(self._engine.level_errors / self._sizes, self._sizes, axis=1)
 
     @property
     def log_partition_error(self) -> float:
         """Standard error of `log_partition`; 0 where that is exact."""
-        return self._engine.log_excess_error if isinstance(self._engine, BySwaps) else 0.0
+        return self._engine.log_excess_error
 
     # ---- questions
 

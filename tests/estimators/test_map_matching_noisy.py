@@ -13,7 +13,6 @@ from permatch.estimators import MAPMatching, MAPMatchingCV
 from permatch.estimators.scaling import scaled_stacks
 from permatch.graphs import BipartiteGraph
 from permatch.inference import Bethe, Glynn, HuberLaw, Nesting, Sparsified, SwapChain
-from permatch.inference.effort import draws, with_effort, with_own_seed
 from permatch.objectives import MatchingLikelihood
 from permatch.optimizers import minimize
 from tests.estimators import planted
@@ -198,21 +197,21 @@ def test_neighbouring_points_share_their_errors(data, exact):
 
 
 def test_graphs_of_different_sizes_draw_differently():
-    assert with_own_seed(NESTING, 0) is NESTING
-    seeds = {with_own_seed(NESTING, k).random_state for k in range(5)}
+    assert NESTING.with_seed(0) == NESTING
+    seeds = {NESTING.with_seed(k).random_state for k in range(5)}
     assert len(seeds) == 5
-    assert with_own_seed(Bethe(), 3) == Bethe()
+    assert Bethe().with_seed(3) == Bethe()
 
 
 def test_effort_scales_draws_and_tolerances():
-    assert with_effort(HUBER_LAW, 4.0).n_samples == 2000
-    assert with_effort(Nesting(tol=0.01), 4.0).tol == pytest.approx(0.005)
-    assert with_effort(Nesting(tol=0.01), 4.0).max_samples == 16_000_000
-    few = with_effort(SwapChain(n_sweeps=2000), 1 / 16)
+    assert HUBER_LAW.with_effort(4.0).n_samples == 2000
+    assert Nesting(tol=0.01).with_effort(4.0).tol == pytest.approx(0.005)
+    assert Nesting(tol=0.01).with_effort(4.0).max_samples == 16_000_000
+    few = SwapChain(n_sweeps=2000).with_effort(1 / 16)
     assert (few.n_sweeps, few.max_sweeps) == (128, SwapChain().max_sweeps)
-    assert with_effort(HuberLaw(n_samples=10), 1 / 16).n_samples == 10
-    assert with_effort(Bethe(), 4.0) == Bethe()
-    assert not draws(Glynn())
+    assert HuberLaw(n_samples=10).with_effort(1 / 16).n_samples == 10
+    assert Bethe().with_effort(4.0) == Bethe()
+    assert not Glynn().draws
 
 
 @pytest.mark.parametrize(
@@ -224,7 +223,7 @@ def test_effort_scales_draws_and_tolerances():
     ],
 )
 def test_effort_stays_within_what_engines_take(engine, option):
-    assert getattr(with_effort(engine, 4.0), option) == getattr(engine, option)
+    assert getattr(engine.with_effort(4.0), option) == getattr(engine, option)
 
 
 def test_a_gradient_within_its_noise_ends_the_run():

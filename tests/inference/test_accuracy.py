@@ -145,11 +145,11 @@ def test_a_vanished_permanent_falls_back():
 
 
 def test_a_loose_tolerance_does_not_pass_as_exact(rng, monkeypatch):
-    from permatch.inference import signed
+    from permatch.inference import exact
 
     scores = random_scores(rng, 9)
     assert pm.Glynn(tol=0.5).infer(scores).is_exact
-    monkeypatch.setattr(signed, "EXACT_TOL", 1e-300)
+    monkeypatch.setattr(exact, "EXACT_TOL", 1e-300)
     assert not pm.Glynn(tol=0.5).infer(scores).is_exact
     assert pm.Glynn(tol=0.0).infer(scores).is_exact
 
@@ -165,9 +165,7 @@ def test_ryser_falls_back_where_its_bound_is_poor(rng):
 
 
 def test_no_fallback_beyond_its_memory(rng, monkeypatch):
-    from permatch.inference import signed
-
-    monkeypatch.setattr(signed, "SubsetDP", lambda: pm.SubsetDP(max_size=8))
+    monkeypatch.setattr(pm.Glynn, "fallback", pm.SubsetDP(max_size=8))
     with pytest.raises(
         pm.errors.PrecisionError, match=r"residual of at most 0.*size 10.*tol="
     ):

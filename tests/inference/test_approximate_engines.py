@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference.result import CERTIFICATES
+from permatch.inference.answer import CERTIFICATES
 from tests.helpers import APPROXIMATE, ENGINES, EngineCase, random_scores
 
 every_engine = pytest.mark.parametrize("case", APPROXIMATE, ids=str)

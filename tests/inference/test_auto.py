@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference import allowance
-from permatch.inference.escalation import climb, rungs
-from permatch.inference.escalation.parts import PartAnswer, Split
-from permatch.inference.escalation.rungs import factor_for_all
-from permatch.inference.result import Diagnostics
+from permatch import _parallel
+from permatch._parallel import Allowance
+from permatch.inference import bethe, nesting, sparsified, swap_chain
+from permatch.inference.answer import Diagnostics, InferenceResult
+from permatch.inference.auto import _Best
+from permatch.inference.base import AbstractEngine, Goal, Job, factor_for_all
+from permatch.inference.blocks import Sparsification
 from tests.helpers import random_scores
 
-ENDS = (-math.inf, math.inf)
+
+def load_nothing(monkeypatch):
+    """Spare a test the compilation of kernels it does not use."""
+    for module in (bethe, nesting, sparsified, swap_chain):
+        monkeypatch.setattr(module, "load_kernels", lambda engine: None)
 
 
 def shuffled(rng, scores):
@@ -265,43 +271,44 @@ def slow_machine(monkeypatch):
     def install(slowness, *, effective=900.0, is_trusted=True, is_converged=False):
         clock = Clock()
         asked = []
-        monkeypatch.setattr(allowance, "_clock", clock)
+        monkeypatch.setattr(_parallel, "_clock", clock)
 
-        def ask(task, engine):
+        def _answer_one(engine, scores, job):
+            size = len(scores)
             seconds = getattr(engine, "budget", None)
             is_pilot = engine.name == "nesting" and engine.n_samples is not None
             if is_pilot:
-                seconds = 2.5e-9 * task.size**3 + 1024 * (1e-6 + 2e-10 * task.size**2)
+                seconds = 2.5e-9 * size**3 + 1024 * (1e-6 + 2e-10 * size**2)
                 seconds *= slowness
             elif engine.name == "bethe":
-                seconds = slowness * 2e-6 * task.size**2 * (1.0 if engine.bounds else 0.5)
+                seconds = slowness * 2e-6 * size**2 * (1.0 if engine.bounds else 0.5)
             else:
                 seconds *= 1.1  # engines that keep to their budget overrun it a little
                 if engine.name == "nesting" and engine.particles is not None:
                     n = 4096 if engine.particles == "auto" else engine.particles
-                    once = slowness * 10 * n * (2e-6 + 8e-10 * task.size**2)
+                    once = slowness * 10 * n * (2e-6 + 8e-10 * size**2)
                     seconds = max(seconds, once)
             asked.append(engine)
             clock.now += seconds
             told = Diagnostics(
                 engine.name,
                 "asked for",
-                task.size,
+                size,
                 certificate="asymptotic" if is_trusted else "heuristic",
                 effective_samples=effective,
                 marginal_error=0.02,
                 log_partition_error=0.1,
                 is_converged=is_converged,
             )
-            nothing = np.full_like(task.scores, 0.02)
-            return PartAnswer(1.0, 0.1, 1.0 + 0 * nothing, nothing, ENDS, told)
+            nothing = np.full_like(scores, 0.02)
+            return InferenceResult(1.0, 1.0 + 0 * nothing, False, told, 0.1, nothing)
 
         def plan(scores, tol, max_block, *, is_any_size):
             clock.now += slowness * (5e-9 if is_any_size else 1.5e-9) * len(scores) ** 3
 
-        monkeypatch.setattr(rungs.Task, "ask", ask)
-        monkeypatch.setattr(climb, "plan_blocks", plan)
-        monkeypatch.setattr(rungs, "load_kernels", lambda engine: None)
+        monkeypatch.setattr(AbstractEngine, "_answer_one", _answer_one)
+        monkeypatch.setattr(sparsified, "plan_blocks", plan)
+        load_nothing(monkeypatch)
         return clock, asked
 
     return install
@@ -316,23 +323,21 @@ def test_the_budget_is_not_overrun_by_more_than_half(
     slow_machine, budget, size, slowness, is_trusted, effective
 ):
     clock, asked = slow_machine(slowness, effective=effective, is_trusted=is_trusted)
-    aims = climb.Aims(0.01, 0.05, budget, 30, 0)
-    climb.Escalation(aims, np.zeros((size, size)), 0, pm.inference.base.Job()).run()
+    pm.AutoEngine(budget=budget)._escalate(np.zeros((size, size)), 0, Job())
     least = slowness * 2e-6 * size**2  # one pass of belief propagation is always made
     assert clock.now <= 1.5 * max(budget, least)
     assert asked[0].name == "bethe"
 
 
 def test_time_left_is_given_to_the_samplers(slow_machine):
-    aims = climb.Aims(0.01, 0.05, 10.0, 30, 0)
-    one_thread = pm.inference.base.Job()
+    engine = pm.AutoEngine(budget=10.0)
     _, asked = slow_machine(1.0)
-    climb.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
+    engine._escalate(np.zeros((40, 40)), 0, Job())
     names = [engine.name for engine in asked]
     assert names == ["bethe", "nesting", "nesting"]
     assert asked[-1].budget == pytest.approx(10.0, abs=0.1)
     _, asked = slow_machine(1.0, effective=2.0, is_trusted=False)
-    climb.Escalation(aims, np.zeros((40, 40)), 0, one_thread).run()
+    engine._escalate(np.zeros((40, 40)), 0, Job())
     names = [engine.name for engine in asked]
     assert names == ["bethe", "nesting", "nesting", "swap_chain"]
     assert asked[2].budget == pytest.approx(6.0, abs=0.1)
@@ -341,8 +346,7 @@ def test_time_left_is_given_to_the_samplers(slow_machine):
 
 def test_without_time_there_is_an_answer_of_unknown_error(slow_machine):
     _, asked = slow_machine(1.0, is_trusted=False)
-    aims = climb.Aims(0.01, 0.05, 0.01, 30, 0)
-    found = climb.Escalation(aims, np.zeros((500, 500)), 0, pm.inference.base.Job()).run()
+    found = pm.AutoEngine(budget=0.01)._escalate(np.zeros((500, 500)), 0, Job())
     assert [engine.name for engine in asked] == ["bethe"]
     assert not asked[0].bounds
     told = [step.reason for step in found.diagnostics.steps]
@@ -352,15 +356,15 @@ def test_without_time_there_is_an_answer_of_unknown_error(slow_machine):
 
 def test_what_compiling_takes_does_not_count(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(allowance, "_clock", clock)
-    time = allowance.Allowance(2.0)
+    monkeypatch.setattr(_parallel, "_clock", clock)
+    time = Allowance(2.0)
     with time.free():
         clock.now += 60.0
     assert time.left == 2.0
     clock.now += 1.5
     assert time.seconds == 1.5
     assert time.left == 0.5
-    assert allowance.Allowance(None).left == math.inf
+    assert Allowance(None).left == math.inf
 
 
 # ---- when engines fail or disagree
@@ -371,7 +375,7 @@ def test_chains_take_over_where_no_draw_survives(rng, monkeypatch):
         raise pm.errors.PrecisionError("none")
 
     monkeypatch.setattr(pm.Nesting, "_infer_stack", fail)
-    monkeypatch.setattr(rungs, "load_kernels", lambda engine: None)
+    load_nothing(monkeypatch)
     scores = random_scores(rng, 9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -382,12 +386,27 @@ def test_chains_take_over_where_no_draw_survives(rng, monkeypatch):
     assert np.abs(found.marginals - pm.marginals(scores)).max() < 0.1
 
 
-def part(certificate, error, *, value=0.0, log_error=0.1, effective=None, ends=ENDS):
+def part(certificate, error, *, value=0.0, log_error=0.1, effective=None, ends=None):
+    """An answer for a graph of two; `ends` are an interval that holds."""
     told = Diagnostics(
-        certificate, "", 2, certificate=certificate, effective_samples=effective
+        certificate,
+        "",
+        2,
+        certificate=certificate,
+        effective_samples=effective,
+        interval=ends,
+        interval_certificate="rigorous" if ends else "",
     )
     errors = np.full((2, 2), error)
-    return PartAnswer(value, log_error, np.full((2, 2), 0.5), errors, ends, told)
+    marginals = np.full((2, 2), 0.5)
+    is_exact = certificate == "exact"
+    return InferenceResult(value, marginals, is_exact, told, log_error, errors)
+
+
+def best_of(one, other):
+    best = _Best(one)
+    best.add(other)
+    return best
 
 
 def test_the_better_answer_is_kept():
@@ -395,109 +414,116 @@ def test_the_better_answer_is_kept():
     few = part("heuristic", 0.2, effective=9.0)
     many = part("heuristic", 0.2, effective=900.0)
     known = part("asymptotic", 0.01, effective=900.0)
-    assert guess.better(few).marginal_errors is guess.marginal_errors
-    assert guess.better(many).marginal_errors is many.marginal_errors
     rough = part("heuristic", 0.0005, effective=900.0, log_error=0.7)
     outside = part("heuristic", 0.0005, effective=900.0, value=-20.0)
-    for poor in (few, rough, outside):
-        assert guess.better(poor).marginal_errors is guess.marginal_errors
-        assert poor.better(guess).marginal_errors is guess.marginal_errors
-    assert many.better(known).marginal_errors is known.marginal_errors
-    assert known.better(many).marginal_errors is known.marginal_errors
-    assert guess.better(known).interval == (-1.0, 1.0)
+    for better, worse in (
+        (guess, few),
+        (guess, rough),
+        (guess, outside),
+        (many, guess),
+        (known, many),
+    ):
+        for best in (best_of(better, worse), best_of(worse, better)):
+            assert best.answer.marginal_errors is better.marginal_errors
+    assert best_of(guess, known).bracket == (-1.0, 1.0)
+    assert best_of(None, known).answer is known
+    assert best_of(known, None).answer is known
 
 
 def test_what_lies_outside_an_interval_that_holds_is_not_trusted():
     guess = part("heuristic", math.nan, ends=(-1.0, 1.0))
     near, far = (part("asymptotic", 0.01, value=value) for value in (1.2, 9.0))
-    assert guess.better(near).is_settled
-    assert guess.better(near).log_partition == 1.0
-    assert not guess.better(far).is_trusted
-    assert guess.better(far).marginal_errors is guess.marginal_errors
-    assert far.better(guess).marginal_errors is guess.marginal_errors
-    assert guess.better(part("heuristic", 0.1, value=math.nan)).log_partition == 0.0
+    assert best_of(guess, near).is_settled
+    assert best_of(guess, near).answer.log_partition == 1.0
+    assert not best_of(guess, far).is_trusted
+    for best in (best_of(guess, far), best_of(far, guess)):
+        assert best.answer.marginal_errors is guess.marginal_errors
+    unknown = part("heuristic", 0.1, value=math.nan)
+    assert best_of(guess, unknown).answer.log_partition == 0.0
 
 
 def test_parts_add_up():
     two = np.arange(2)
-    split = Split([(two, two + 2), (two + 2, two)], bound=0.5, rounding=0.25)
-    whole = split.join([part("exact", 0.0, ends=(1.0, 2.0)), part("asymptotic", 0.1)])
-    assert whole.log_partition_error == pytest.approx(math.hypot(0.1, 0.1) + 0.5)
-    assert whole.interval == ENDS
+    split = Sparsification(((two, two + 2), (two + 2, two)), 0.5, True, 4, rounding=0.25)
+    whole = split.join([part("exact", 0.0, log_error=0.0), part("asymptotic", 0.1)])
+    assert whole.log_partition_error == pytest.approx(0.1 + 0.5)
     assert whole.diagnostics.interval is None
     assert whole.diagnostics.certificate == "asymptotic"
     mass = -math.expm1(-0.5)
     np.testing.assert_allclose(whole.marginal_errors[:2, :2], mass)
     np.testing.assert_allclose(whole.marginal_errors[2:, :2], mass + 0.1)
-    ends = Split([(two, two)], 0.5, 0.25).join([part("exact", 0.0, ends=(1.0, 2.0))])
-    assert ends.interval == (0.75, 2.75)
+    one = Sparsification(((two, two),), 0.5, True, 4, rounding=0.25)
+    joined = one.join([part("heuristic", 0.1, ends=(1.0, 2.0))])
+    assert joined.diagnostics.interval == (0.75, 2.75)
+    exact = one.join([part("exact", 0.0, value=1.0)]).diagnostics
+    assert exact.interval == pytest.approx((0.75, 1.75))
+    assert exact.certificate == exact.interval_certificate == "rigorous"
 
 
 # ---- drawing within a time
 
 
-def task(scores, seconds, tol=0.01):
-    return rungs.Task(
-        scores, tol, 0.05, 1.0, 7, allowance.Allowance(seconds), pm.inference.base.Job()
-    )
+def goal(seconds, tol=0.01):
+    return Goal(tol, 0.05, 7, Allowance(seconds))
 
 
 def test_filters_get_through_where_single_draws_do_not(rng, monkeypatch):
-    ask = rungs.Task.ask
+    _answer_one = AbstractEngine._answer_one
 
-    def no_single_draw(task, engine):
+    def no_single_draw(engine, scores, job):
         if engine.particles is None:
             raise pm.errors.PrecisionError("none")
-        return ask(task, engine)
+        return _answer_one(engine, scores, job)
 
-    monkeypatch.setattr(rungs.Task, "ask", no_single_draw)
+    monkeypatch.setattr(AbstractEngine, "_answer_one", no_single_draw)
     scores = random_scores(rng, 14, 2.0, 0.6)
-    answer, _ = rungs.draw(task(scores, 60.0, tol=0.1))
-    assert answer.is_settled
+    answer, _ = pm.Nesting()._attempt(scores, goal(60.0, tol=0.1), Job())
+    assert answer.diagnostics.is_settled
     assert np.abs(answer.marginals - pm.marginals(scores)).max() < 0.1
 
 
 def test_two_runs_are_pooled_by_their_errors():
     known = part("asymptotic", 0.02, value=1.0, effective=100.0)
     other = part("asymptotic", 0.01, value=1.1, effective=400.0)
-    pooled = rungs._pooled(known, other, task(np.zeros((2, 2)), None, tol=0.1))
+    pooled = nesting._pooled(known, other, goal(None, tol=0.1))
     assert pooled.log_partition == pytest.approx(0.2 * 1.0 + 0.8 * 1.1)
-    assert pooled.marginal_error == pytest.approx(math.hypot(0.2 * 0.02, 0.8 * 0.01))
+    assert pooled.largest_error == pytest.approx(math.hypot(0.2 * 0.02, 0.8 * 0.01))
     assert pooled.log_partition_error == pytest.approx(0.1 * math.hypot(0.2, 0.8))
     assert pooled.diagnostics.effective_samples == 500.0
-    assert pooled.is_settled
-    assert not rungs._pooled(known, other, task(np.zeros((2, 2)), None)).is_settled
+    assert pooled.diagnostics.is_settled
+    missed = nesting._pooled(known, other, goal(None))
+    assert not missed.diagnostics.is_settled
     far = part("asymptotic", 0.01, value=9.0)
-    assert not rungs._pooled(known, far, task(np.zeros((2, 2)), None)).is_trusted
+    assert not nesting._pooled(known, far, goal(None)).diagnostics.is_trusted
 
 
 def test_a_pilot_that_used_up_the_time_is_the_answer(slow_machine):
     _, asked = slow_machine(10.0)
-    answer, _ = rungs.draw(task(np.zeros((300, 300)), 1.0))
+    answer, _ = pm.Nesting()._attempt(np.zeros((300, 300)), goal(1.0), Job())
     assert [engine.n_samples for engine in asked] == [1024]
-    assert not answer.is_settled
+    assert not answer.diagnostics.is_settled
 
 
 def test_hopeless_filters_that_are_trusted_get_the_rest_of_the_time(slow_machine):
     clock, asked = slow_machine(1.0, effective=2.0)
-    answer, _ = rungs.draw(task(np.zeros((60, 60)), 10.0))
+    answer, _ = pm.Nesting()._attempt(np.zeros((60, 60)), goal(10.0), Job())
     budgets = [engine.budget for engine in asked]
     assert budgets[1:] == [pytest.approx(6.0, abs=0.1), pytest.approx(3.4, abs=0.2)]
     assert asked[1].random_state != asked[2].random_state
-    assert answer.marginal_error == pytest.approx(0.02 / math.sqrt(2))
+    assert answer.largest_error == pytest.approx(0.02 / math.sqrt(2))
     assert clock.now < 12.0
 
 
 def test_filters_of_which_one_outweighs_the_rest_do_not_beat_belief_propagation(rng):
     scores = 20.0 * rng.normal(size=(120, 120))
     one, other = (
-        rungs.Task.ask(
-            task(scores, None), pm.Nesting(particles=64, n_samples=640, random_state=seed)
+        pm.Nesting(particles=64, n_samples=640, random_state=seed)._answer_one(
+            scores, Job()
         )
         for seed in (0, 5)
     )
     gaps = np.abs(one.marginals - other.marginals)
     assert (gaps <= 4.0 * np.hypot(one.marginal_errors, other.marginal_errors)).all()
-    assert not one.is_trusted
-    guess, _ = rungs.propagate(task(scores, None))
-    assert guess.better(one).diagnostics.engine == "bethe"
+    assert not one.diagnostics.is_trusted
+    guess, _ = pm.Bethe()._attempt(scores, goal(None), Job())
+    assert best_of(guess, one).answer.diagnostics.engine == "bethe"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import permatch as pm
+from permatch import _parallel
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
-from permatch.inference import allowance
+from permatch.inference.base import reduce_scores
 from permatch.inference.nesting import Nesting
 from permatch.inference.sampling import nesting_run
 from permatch.inference.sampling.betting import Gambler, bet_until
@@ -19,7 +20,6 @@ from permatch.inference.sampling.estimates import (
 )
 from permatch.inference.sampling.nesting_table import NestingTable, deepen
 from permatch.inference.sampling.proposals import balanced_weights, make_plan, tightest_plan
-from permatch.inference.scaling import reduce_scores
 from permatch.kernels.random import seed_state
 from permatch.kernels.sliced_draws import run_filter
 from tests.helpers import random_scores
@@ -335,9 +335,9 @@ def filter_ends(logs, tables):
 def test_one_filter_that_outweighs_the_rest_knows_little():
     tables = [np.eye(2), *[np.eye(2)[::-1]] * 4]
     found = estimate_from_filters(filter_ends([50.0, 0.0, 1.0, 2.0, 3.0], tables))
-    assert found.effective_filters == pytest.approx(1.0)
-    assert found.effective <= 1.0
-    assert found.largest_share == pytest.approx(1.0)
+    assert found.diagnostics.figures["effective_filters"] == pytest.approx(1.0)
+    assert found.diagnostics.effective_samples <= 1.0
+    assert found.diagnostics.figures["largest_share"] == pytest.approx(1.0)
     assert (found.marginal_errors > 0.5).all()
     assert found.log_partition_error > 10.0
     alike = estimate_from_filters(filter_ends([50.0, 0.0, 1.0, 2.0, 3.0], [np.eye(2)] * 5))
@@ -347,9 +347,9 @@ def test_one_filter_that_outweighs_the_rest_knows_little():
 def test_filters_of_equal_weights_count_in_full():
     tables = [np.full((2, 2), 0.5) + shift for shift in (-0.02, -0.01, 0.0, 0.01, 0.02)]
     found = estimate_from_filters(filter_ends([0.0] * 5, tables))
-    assert found.effective_filters == pytest.approx(5.0)
+    assert found.diagnostics.figures["effective_filters"] == pytest.approx(5.0)
     spread = np.std([table[0, 0] for table in tables], ddof=1) / math.sqrt(5)
-    expected = math.hypot(spread, 1.0 / found.effective)
+    expected = math.hypot(spread, 1.0 / found.diagnostics.effective_samples)
     np.testing.assert_allclose(found.marginal_errors, expected)
     assert found.log_partition_error == pytest.approx(0.0, abs=1e-9)
 
@@ -433,7 +433,7 @@ def test_the_budget_ends_the_draws(options, rng, monkeypatch):
         now[0] += 0.03  # so long takes every look at the clock
         return now[0]
 
-    monkeypatch.setattr(allowance, "_clock", clock)
+    monkeypatch.setattr(_parallel, "_clock", clock)
     engine = Nesting(tol=1e-5, max_samples=10**9, budget=0.2, **options)
     if "n_samples" in options:
         monkeypatch.setattr(

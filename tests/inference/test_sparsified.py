@@ -7,8 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
-from permatch.inference.sparsification import _Search, sparsify
-from permatch.inference.sparsified import Sparsified
+from permatch.inference.blocks import _Search
+from permatch.inference.sparsified import Sparsified, sparsify
 from permatch.kernels.sparsified import fill_cofactors, fill_regrets, log_growth
 from tests.helpers import random_scores
 
@@ -103,8 +103,9 @@ def test_answers_are_within_what_is_reported(rng, tol):
     n_answered = 0
     for _ in range(30):
         scores = random_scores(rng, 13, rng.choice([3.0, 10.0, 30.0]), 0.2)
-        found = Sparsified(tol=tol, max_block=8).try_infer(scores)
-        if found is None:
+        try:
+            found = Sparsified(tol=tol, max_block=8).infer(scores)
+        except SizeLimitError:
             continue
         n_answered += 1
         exact = pm.infer(scores)
@@ -144,7 +145,6 @@ def test_flat_scores_are_refused(rng):
     scores = rng.normal(size=(60, 60))
     with pytest.raises(SizeLimitError, match="not peaked enough"):
         Sparsified().infer(scores)
-    assert Sparsified().try_infer(scores) is None
     # The trivial partition, which has nothing across, is what is left.
     assert sparsify(scores).largest_block == 60
 
@@ -156,7 +156,8 @@ def test_blocks_too_large_to_solve_are_split_off(rng):
     assert split.log_error_bound < 1e-9
     assert sorted(len(rows) for rows, _ in split.blocks) == [40, 40, 40]
     assert split.kept.sum() == 3 * 40 * 40
-    assert Sparsified().try_infer(scores) is None
+    with pytest.raises(SizeLimitError):
+        Sparsified().infer(scores)
 
 
 def test_larger_blocks_are_solved(rng):
@@ -164,7 +165,8 @@ def test_larger_blocks_are_solved(rng):
     found = Sparsified(max_block=16).infer(scores)
     assert found.log_partition_error < 1e-9
     assert "largest of size 15" in found.diagnostics.reason
-    assert Sparsified(max_block=14).try_infer(scores) is None
+    with pytest.raises(SizeLimitError):
+        Sparsified(max_block=14).infer(scores)
 
 
 def test_a_promising_bound_is_worth_exact_cofactors(rng):

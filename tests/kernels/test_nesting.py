@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import permatch as pm
+from permatch.inference.base import reduce_scores
 from permatch.inference.sampling.proposals import (
     balanced_weights,
     make_plan,
     sharpened_columns,
 )
-from permatch.inference.scaling import reduce_scores
 from permatch.kernels.bounds import (
     SOULES,
     extended_steps,

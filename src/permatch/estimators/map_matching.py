@@ -12,7 +12,6 @@ from permatch.estimators.checks import DataSet, with_weight
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.noisy_fit import (
     EstimatedOptimum,
-    engine_for_learning,
     minimize_estimated,
     warn_of_doubts,
 )
@@ -142,7 +141,7 @@ class MAPMatching(BaseMatcher):
     is_exact_: bool = field(init=False)
 
     def _problem(self, data: DataSet, n_jobs: int) -> LinearProblem:
-        engine = engine_for_learning(find_engine(self.engine))
+        engine = find_engine(self.engine).for_learning()
         require_marginals(engine)
         check_solver(self.solver, is_bounded=self.bounds is not None)
         bounds = check_bounds(self.bounds, data[0][0].n_features)

@@ -24,8 +24,6 @@ from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import warn_caller
 from permatch.inference import AbstractEngine
-from permatch.inference.bethe import Bethe
-from permatch.inference.effort import draws, with_effort, with_own_seed
 from permatch.objectives import MatchingLikelihood
 from permatch.objectives.likelihood import Evaluation
 from permatch.optimizers import Optimum, minimize
@@ -67,11 +65,6 @@ class EstimatedOptimum(Optimum):
     doubtful_sizes: tuple[int, ...]
 
 
-def engine_for_learning(engine: AbstractEngine) -> AbstractEngine:
-    """Return an engine without what a fit does not look at."""
-    return replace(engine, bounds=False) if isinstance(engine, Bethe) else engine
-
-
 def minimize_estimated(
     objective: MatchingLikelihood,
     start: FloatArray,
@@ -108,8 +101,8 @@ def minimize_estimated(
         other seeds included.
     """
     engine = objective.engine
-    share = _FIRST_SHARE if draws(engine) else 1.0
-    run = _Run(objective.with_engine(with_effort(engine, share)), tol)
+    share = _FIRST_SHARE if engine.draws else 1.0
+    run = _Run(objective.with_engine(engine.with_effort(share)), tol)
     whole: EstimatedOptimum | None = None
     n_runs = 0  # with this share of the draws
     try:
@@ -138,7 +131,7 @@ def minimize_estimated(
             return whole if whole.is_converged else _stopped(whole, max_iter)
         more = _next_share(share, whole.gradient_error, tol)
         if more is not None:
-            drawing_more = objective.with_engine(with_effort(engine, more))
+            drawing_more = objective.with_engine(engine.with_effort(more))
             run = run.with_draws(drawing_more, more / share)
             share, n_runs = more, 0
         elif not run.is_noisy or run.passes(found.coef) or n_runs == _MOST_RUNS:
@@ -224,12 +217,12 @@ class _Run:
         """Find out how much draws move the gradient here."""
         first = self._at(coef)
         engine = self._objective.engine
-        if first.is_exact or not draws(engine):
+        if first.is_exact or not engine.draws:
             self._spread = np.zeros_like(first.grad)
             return
         grads = [first.grad]
         for k in range(1, _SEEDS):
-            other = with_own_seed(engine, _SEED_STRIDE * k)
+            other = engine.with_seed(_SEED_STRIDE * k)
             with _quiet():
                 grads.append(self._objective.with_engine(other).evaluate(coef).grad)
             self._n_measured += 1

@@ -26,7 +26,7 @@ from permatch._estimators import ESTIMATORS
 from permatch._files import Gauge, whole_file
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
-from permatch.inference import ENGINES, AbstractEngine
+from permatch.inference import ENGINES
 from permatch.metrics import Measure
 
 FORMAT = "permatch-model"
@@ -158,10 +158,15 @@ def _encode(value: Any) -> Any:
             "shape": list(value.shape),
             "dtype": value.dtype.name,
         }
-    if isinstance(value, AbstractEngine) and ENGINES.get(value.name) is type(value):
-        options = {key: _encode(item) for key, item in asdict(value).items()}
-        return {"engine": value.name, "options": options}
+    if type(value) in ENGINES.values():
+        return _encode_engine(value)
     raise TypeError(f"{type(value).__name__} cannot be written")
+
+
+def _encode_engine(engine: Any) -> dict[str, Any]:
+    """Return an engine as JSON can hold it: its name and its options."""
+    options = {key: _encode(item) for key, item in asdict(engine).items()}
+    return {"engine": engine.name, "options": options}
 
 
 def _encode_param(value: Any) -> Any:

@@ -1,24 +1,22 @@
 """Scores in, log-partition and edge marginals out: the engines and how to call them."""
 
+from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.auto import AutoEngine
-from permatch.inference.base import AbstractEngine
+from permatch.inference.base import AbstractEngine, Samples, reduce_scores
 from permatch.inference.bethe import Bethe
+from permatch.inference.blocks import Sparsification
 from permatch.inference.bounds import log_partition_bounds
-from permatch.inference.chains.draws import draw_chain
 from permatch.inference.enumeration import Enumeration, all_matchings
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
-from permatch.inference.result import Diagnostics, InferenceResult
 from permatch.inference.ryser import Ryser
 from permatch.inference.sampling.matching_samples import MatchingSamples
 from permatch.inference.sampling.nesting_table import NestingTable
-from permatch.inference.scaling import reduce_scores
 from permatch.inference.small_batch import SmallBatch
-from permatch.inference.sparsification import Sparsification, sparsify
-from permatch.inference.sparsified import Sparsified
+from permatch.inference.sparsified import Sparsified, sparsify
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
-from permatch.inference.swap_chain import SwapChain
+from permatch.inference.swap_chain import SwapChain, draw_chain
 from permatch.inference.table import (
     ENGINES,
     EXACT_ENGINES,
@@ -44,6 +42,7 @@ __all__ = [
     "Nesting",
     "NestingTable",
     "Ryser",
+    "Samples",
     "SamplingTable",
     "SmallBatch",
     "Sparsification",

@@ -4,6 +4,7 @@ Every check returns the value in its plain form (an `int` for a NumPy integer, s
 what an engine keeps is what kernels take.
 """
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -97,6 +98,25 @@ def keep(engine: object, **values: Any) -> None:
     """Put checked values into the fields of a frozen engine."""
     for name, value in values.items():
         object.__setattr__(engine, name, value)
+
+
+def more_draws(
+    count: int | None, factor: float, fewest: int, most: int = MOST_DRAWS
+) -> Any:
+    """Return a number of draws times `factor`; `fewest` of them still tell something."""
+    if count is None:
+        return None
+    return min(max(min(count, fewest), round(count * factor)), most)
+
+
+def higher_limit(count: int, factor: float, most: int = MOST_DRAWS) -> int:
+    """Return a limit of draws, raised with `factor` and never lowered."""
+    return min(round(count * max(factor, 1.0)), most)
+
+
+def smaller_error(error: float | None, factor: float, most: float) -> Any:
+    """Return a tolerance that falls with the root of `factor` and stays below `most`."""
+    return None if error is None else min(max(error, most), error / math.sqrt(factor))
 
 
 def _is_number(value: Any) -> bool:

@@ -1,29 +1,65 @@
-"""The engine that chooses an engine."""
+"""The engine that chooses an engine.
+
+Beyond the exact sizes engines are tried from cheap to dear:
+
+    sparsified   blocks that share next to no mass; the small ones are solved exactly
+    bethe        an interval that holds, and marginals of unknown error
+    nesting      weighted draws with standard errors, filters where weights are heavy
+    swap_chain   chains, where such draws are not to be trusted
+
+Each is asked for an attempt while the tolerance is missed.  It knows what it costs, gets
+the time that is left, and says whether it met the tolerance.
+"""
 
 import math
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
+from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
-from permatch.inference._options import check_budget, check_fraction
-from permatch.inference.base import LARGEST_MASK, AbstractEngine, Job
-from permatch.inference.escalation.climb import Aims, Escalation
-from permatch.inference.escalation.rungs import least_seconds
+from permatch.inference._options import check_budget, check_fraction, smaller_error
+from permatch.inference.answer import Diagnostics, InferenceResult, stack
+from permatch.inference.base import (
+    LARGEST_MASK,
+    AbstractEngine,
+    Goal,
+    Job,
+    factor_for_all,
+    reduce_stack,
+)
+from permatch.inference.bethe import Bethe
+from permatch.inference.blocks import Sparsification, interval_of
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
-from permatch.inference.result import Diagnostics, StackResult, merge
-from permatch.inference.scaling import reduce_stack
+from permatch.inference.sampling.engine import RandomEngine
 from permatch.inference.small_batch import SmallBatch
+from permatch.inference.sparsified import Sparsified
+from permatch.inference.swap_chain import SwapChain
+
+_SMALL = SmallBatch()
+#: What is tried, after `Sparsified`, on the blocks that are left: cheap ones first.
+_LAST_RESORT = SwapChain()
+_ENGINES = (Bethe(), Nesting(), _LAST_RESORT)
+# Errors asked for with less effort stay below this.
+_LARGEST_TOL = 0.25
+# An estimate so many standard errors outside an interval that holds is not to be trusted.
+_FAR_OUT = 4.0
+# Samplers with fewer effective samples, or that know the log-partition less well, are no
+# better than belief propagation.
+_FEWEST_EFFECTIVE, _LARGEST_LOG_ERROR = 100.0, 0.5
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoEngine(AbstractEngine):
+class AutoEngine(RandomEngine):
     """Pick the fastest exact engine; beyond the exact sizes, go from cheap to dear.
 
     ==========  ==============  =======================================================
@@ -48,6 +84,8 @@ class AutoEngine(AbstractEngine):
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same scores and seed give the same answer.
     exact_size : int
         Largest graph, or block of a graph, answered by exact engines, if the budget allows;
         0 for none.
@@ -61,8 +99,6 @@ class AutoEngine(AbstractEngine):
         the time to compile kernels at their first use; one too short for the least there
         is, beliefs of `Bethe` without an interval (0.4 s at m = 1000), is an error.
         Answers that use it up depend on the machine.
-    random_state : int
-        Seed; the same scores and seed give the same answer.
 
     Notes
     -----
@@ -85,7 +121,6 @@ class AutoEngine(AbstractEngine):
     tol: float = 0.01
     delta: float = 0.05
     budget: float | None = 10.0
-    random_state: int = 0
 
     name = "auto"
     largest_max_size: ClassVar[int] = 2000
@@ -101,13 +136,11 @@ class AutoEngine(AbstractEngine):
         check_fraction(self.tol, "tol of AutoEngine")
         check_fraction(self.delta, "delta of AutoEngine")
         check_budget(self.budget, "budget of AutoEngine")
-        check_count(self.random_state, "random_state of AutoEngine", 0)
 
     def select(self, size: int) -> AbstractEngine | None:
         """Return the exact engine for graphs of this size; None if there is none."""
-        small = SmallBatch()
-        if size <= min(small.max_size, max(self.exact_size, 1)):
-            return small
+        if size <= min(_SMALL.max_size, max(self.exact_size, 1)):
+            return _SMALL
         if size > self.exact_size:
             return None
         engine = Glynn(max_size=self.exact_size)
@@ -126,60 +159,133 @@ class AutoEngine(AbstractEngine):
         """Estimate log2 of the bytes one graph needs."""
         return (self.select(size) or Nesting()).log2_bytes(size)
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much."""
+        return replace(self, tol=smaller_error(self.tol, factor, _LARGEST_TOL))
+
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         size = scores.shape[1]
         engine = self.select(size)
         if engine is not None:
             try:
-                result = engine._infer_stack(scores, members, job)
+                answer = engine._infer_stack(scores, members, job)
             except PrecisionError:  # flat graphs too large for the fallback of `Glynn`
                 pass
             else:
-                reason = f"auto: the fastest exact engine at size {size} is {engine.name}"
-                told = replace(result.diagnostics, reason=reason)
-                return replace(result, diagnostics=told)
-        result = self._escalate(scores, members, job)
-        self._warn_if_missed(result.diagnostics, members)
-        return result
-
-    def _escalate(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
-        """Answer graphs one after the other, each on all threads."""
-        self._check_time(scores.shape[1])
+                choice = f"auto: the fastest exact engine at size {size} is {engine.name}"
+                return answer.told(choice=choice)
+        self._check_time(size)
         reduced, offsets = reduce_stack(scores, members)
-        aims = Aims(self.tol, self.delta, self.budget, self.exact_size, self.random_state)
-        found = [
-            Escalation(aims, reduced[g], int(members[g]), job).run()
-            for g in range(len(scores))
+        # One graph after the other, each on all threads.
+        answers = [
+            self._escalate(graph, int(member), job).shifted(float(offset))
+            for graph, member, offset in zip(reduced, members, offsets, strict=True)
         ]
-        reports = [
-            answer.diagnostics.shifted(float(offset))
-            for answer, offset in zip(found, offsets, strict=True)
-        ]
-        told = merge(self.name, reports)
-        if len(found) != 1:
-            told = replace(told, reason="auto: beyond the exact engines: see parts")
-        is_possible = reduced > -np.inf
-        tables = np.array([answer.marginals for answer in found]).reshape(scores.shape)
-        errors = np.array([answer.marginal_errors for answer in found])
-        errors = np.where(is_possible, errors.reshape(scores.shape), 0.0)
-        values = offsets + np.array([answer.log_partition for answer in found])
+        whole = stack(answers, scores.shape, Diagnostics(self.name, "", size, 0))
+        if len(answers) != 1:
+            choice = "auto: beyond the exact engines: see parts"
+            parts = tuple(answer.diagnostics for answer in answers)
+            whole = whole.told(engine=self.name, choice=choice, parts=parts, notes=())
+        self._warn_if_missed(whole.diagnostics, members)
+        return whole
+
+    def _escalate(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:
+        """Ask engines for the answer to one graph, until its tolerance is met."""
+        time = Allowance(self.budget)
+        goal = Goal(self.tol, self.delta, self.random_state, time)
+        split, answers, notes = Sparsified()._split(scores, self.exact_size, goal, job)
+        best = [_Best(answer) for answer in answers]
+        steps = [self._step("sparsified", split, answers, notes, time, 0.0)]
+        parts = split.parts(scores)
+        tol = self.tol - split.log_error_bound
+        for engine in _ENGINES:
+            places = [k for k, known in enumerate(best) if not known.is_settled]
+            if engine is _LAST_RESORT:  # no chain beats draws that are to be trusted
+                places = [k for k in places if not best[k].is_trusted]
+            if not places:
+                continue
+            start = time.seconds
+            answers = [known.answer for known in best]
+            notes = ()
+            for n_done, k in enumerate(places):
+                key = (self.random_state, member, k)
+                seed = int(np.random.SeedSequence(key).generate_state(1)[0])
+                share = 1.0 / (len(places) - n_done)
+                goal = Goal(tol, self.delta / len(places), seed, time, share)
+                answers[k], remarks = engine._attempt(parts[k], goal, job)
+                notes += tuple(note for note in remarks if note not in notes)
+                best[k].add(answers[k])
+            steps.append(self._step(engine.name, split, answers, notes, time, start))
+        return self._finish(scores, split, best, steps, time)
+
+    def _step(
+        self,
+        name: str,
+        split: Sparsification,
+        answers: Sequence[InferenceResult | None],
+        notes: tuple[str, ...],
+        time: Allowance,
+        start: float,
+    ) -> Diagnostics:
+        """Return what an engine says of the whole graph, and why it will not do."""
+        known = [answer for answer in answers if answer is not None]
+        size = sum(len(rows) for rows, _ in split.blocks)
+        told = Diagnostics(name, "", size, certificate="heuristic", is_converged=False)
+        if len(known) == len(answers):
+            told = split.join(known).diagnostics
+            if told.certificate == "asymptotic" and told.marginal_error is not None:
+                reach = factor_for_all(size, self.delta) * told.marginal_error
+                note = f"marginals within {reach:.2g}"
+                notes += (note if told.is_converged else f"{note}, not {self.tol:g}",)
+        seconds = time.seconds - start
+        return replace(
+            told, engine=name, choice="", notes=notes, seconds=seconds, figures={}
+        )
+
+    def _finish(
+        self,
+        scores: FloatArray,
+        split: Sparsification,
+        best: list["_Best"],
+        steps: list[Diagnostics],
+        time: Allowance,
+    ) -> InferenceResult:
+        """Return the best answer there is, with the story."""
+        kept = [known.answer for known in best if known.answer is not None]
+        whole = split.join(kept)
+        told = whole.diagnostics
+        engines = {"sparsified", *(answer.diagnostics.engine for answer in kept)}
+        last = next(step for step in steps[::-1] if step.engine in engines)
+        tried = " -> ".join(step.engine for step in steps)
+        ending = "tolerance met" if told.is_converged else "tolerance not met"
+        interval = split.add(known.bracket for known in best)
         is_exact = told.certificate == "exact"
-        if is_exact:
-            return StackResult(values, tables, told)
-        logs = np.array([answer.log_partition_error for answer in found])
-        is_known = not np.isnan(logs).all()  # belief propagation alone knows of no error
-        return StackResult(
-            values,
-            tables,
-            told,
-            is_exact=False,
-            log_partition_errors=logs if is_known else None,
+        is_bracketed = math.isfinite(interval[1]) and not is_exact
+        # Belief propagation alone knows of no error.
+        is_known = not is_exact and not math.isnan(whole.log_partition_error)
+        errors = np.where(scores > -np.inf, whole.marginal_errors, 0.0)
+        return replace(
+            whole,
+            is_exact=is_exact,
+            log_partition_error=whole.log_partition_error if is_known else None,
             marginal_errors=errors if is_known else None,
+        ).told(
+            engine=last.engine,
+            choice=f"auto: beyond the exact engines: {tried}; {ending}",
+            interval=interval if is_bracketed else None,
+            interval_certificate="rigorous" if is_bracketed else "",
+            delta=0.0,
+            seconds=time.seconds,
+            steps=tuple(steps),
+            notes=(),
+            figures={},
         )
 
     def _check_time(self, size: int) -> None:
         """Refuse a budget that would be overrun whatever was done."""
-        least = least_seconds(size)
+        least = Bethe.least_seconds(size)
         if self.budget is not None and self.budget < least:
             raise InvalidOptionError(
                 f"budget of AutoEngine must be at least {least:.2g} s for graphs of size "
@@ -205,6 +311,91 @@ class AutoEngine(AbstractEngine):
             RuntimeWarning,
             stacklevel=_level_outside(),
         )
+
+
+@dataclass(eq=False)
+class _Best:
+    """The best answer so far for a block, and ends of its log-partition that hold."""
+
+    answer: InferenceResult | None
+    bracket: Interval = (-math.inf, math.inf)
+
+    def __post_init__(self) -> None:
+        if self.answer is not None:
+            self.bracket = _certain_interval(self.answer)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether something stands behind the errors."""
+        return self.answer is not None and self.answer.diagnostics.is_trusted
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the errors are known and within the tolerance."""
+        return self.answer is not None and self.answer.diagnostics.is_settled
+
+    def add(self, later: InferenceResult | None) -> None:
+        """Keep the better answer, within the interval that both know of."""
+        if later is None:
+            return
+        low, high = _certain_interval(later)
+        self.bracket = max(self.bracket[0], low), min(self.bracket[1], high)
+        before = self.answer
+        if before is None:
+            self.answer = later
+            return
+        one, other = (_confined(answer, self.bracket) for answer in (before, later))
+        is_later = _rank(later, other) < _rank(before, one)
+        self.answer = other if is_later else one
+
+
+def _certain_interval(answer: InferenceResult) -> Interval:
+    """Return the ends that hold for certain; infinite where nothing is known."""
+    told = answer.diagnostics
+    is_certain = told.interval_certificate == "rigorous" and told.delta == 0.0
+    ends = interval_of(answer) if answer.is_exact or is_certain else None
+    return ends or (-math.inf, math.inf)
+
+
+def _confined(answer: InferenceResult, interval: Interval) -> InferenceResult:
+    """Return an answer confined to an interval that holds; no longer trusted if far out."""
+    low, high = interval
+    value = answer.log_partition
+    inside = 0.5 * (low + high) if math.isnan(value) else min(max(value, low), high)
+    gap, error = abs(inside - value), answer.log_partition_error or 0.0
+    answer = replace(answer, log_partition=inside)
+    if answer.diagnostics.is_trusted and not gap <= _FAR_OUT * error + 1e-9:
+        return answer.told(certificate="heuristic", is_converged=False)
+    return answer
+
+
+def _rank(
+    answer: InferenceResult, confined: InferenceResult
+) -> tuple[bool, bool, bool, float]:
+    """Return what answers are compared by: the least is kept.
+
+    `confined` is the answer within the interval that holds.
+    """
+    error = answer.largest_error
+    return (
+        not confined.diagnostics.is_settled,
+        not confined.diagnostics.is_trusted,
+        not math.isnan(error) and _is_poor(answer, confined),
+        # Belief propagation knows no error: worse than many samples, better than few.
+        math.inf if math.isnan(error) else error,
+    )
+
+
+def _is_poor(answer: InferenceResult, confined: InferenceResult) -> bool:
+    """Return whether a sampler's answer is worse than that of belief propagation."""
+    effective = answer.diagnostics.effective_samples
+    if effective is not None and effective < _FEWEST_EFFECTIVE:
+        return True
+    log_error = answer.log_partition_error or 0.0
+    if math.isnan(log_error):  # chains without rungs know marginals only
+        return False
+    gap = abs(confined.log_partition - answer.log_partition)
+    return log_error > _LARGEST_LOG_ERROR or gap > _FAR_OUT * log_error + 1e-9
 
 
 def _level_outside() -> int:

@@ -5,69 +5,74 @@
 
 Nothing below knows about features or parameters, nothing above about bit masks.  An engine
 is a frozen dataclass of options.  The public `infer` checks, sorts graphs by size and
-reports; the private `_infer_stack` computes.
+reports; the private `_infer_stack` computes.  Whatever else is asked of an engine (what it
+costs, the same engine with more effort or another seed, its own samples, an attempt within
+a time) is a method here with an answer that suits most.
 """
 
 import math
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from permatch._memory import LITTLE, available_memory
-from permatch._parallel import run_tasks, threads_that_pay
-from permatch._progress import progress_bar
+from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
 from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
-from permatch.inference.result import InferenceResult, StackResult, merge
+from permatch.inference.answer import InferenceResult, merge_sizes
+from permatch.kernels.sliced import reduce_one, reduce_possible
 
 #: Sets of columns are held in 64-bit masks; no exact engine gets near this size.
 LARGEST_MASK = 60
 
 
-@dataclass(frozen=True)
-class Job:
-    """How the work is to be carried out: threads and progress, never part of the answer."""
+class Samples(Protocol):
+    """Where samples of one graph come from."""
 
-    n_jobs: int = 1
-    progress: bool | None = None
+    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
+        """Draw `n` matchings, (n, m); the same for every `n_jobs`."""
+        ...
 
-    def run(
-        self,
-        task: Callable[[int], None],
-        n_tasks: int,
-        title: str = "",
-        seconds: float = 0.0,
-    ) -> None:
-        """Run ``task(0) .. task(n_tasks - 1)`` on the job's threads.
 
-        Where the expected `seconds` on one thread are given, no more threads are started
-        than pay.  A `title` is for work worth a progress bar.
-        """
-        n_jobs = threads_that_pay(self.n_jobs, seconds) if seconds else self.n_jobs
-        is_shown = self.progress if title else False
-        with progress_bar(title, n_tasks, seconds / n_jobs, is_shown) as on_progress:
-            run_tasks(task, n_tasks, n_jobs, on_progress)
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What `auto` asks of an engine for one graph, or a block of one.
 
-    def run_ranges(
-        self,
-        task: Callable[[int, int], None],
-        n_items: int,
-        per_task: int,
-        title: str = "",
-        seconds: float = 0.0,
-    ) -> None:
-        """Run ``task(first, last)`` over consecutive ranges of `per_task` items."""
+    Attributes
+    ----------
+    tol : float
+        Error of the marginals asked for, all together, but for probability `delta`.
+    delta : float
+        See `tol`.
+    seed : int
+        Of the draws.
+    time : Allowance
+        The time of the whole graph.
+    share : float
+        Part of the time left that may be taken.
+    """
 
-        def run_range(k: int) -> None:
-            task(k * per_task, min((k + 1) * per_task, n_items))
+    tol: float
+    delta: float
+    seed: int
+    time: Allowance
+    share: float = 1.0
 
-        self.run(run_range, -(-n_items // per_task), title, seconds)
+    @property
+    def seconds(self) -> float:
+        """Seconds left for this."""
+        return self.share * self.time.left
+
+    def factor(self, size: int) -> float:
+        """Return within how many standard errors all marginals are at once."""
+        return factor_for_all(size, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +97,10 @@ class AbstractEngine(ABC):
 
     name: ClassVar[str]
     has_marginals: ClassVar[bool] = True
+    #: Whether the answer is exact whatever the graph.
+    is_always_exact: ClassVar[bool] = False
+    #: Whether the engine draws: its answer then depends on a seed.
+    draws: ClassVar[bool] = False
     #: The most that `max_size` may be set to.
     largest_max_size: ClassVar[int] = LARGEST_MASK
 
@@ -126,39 +135,24 @@ class AbstractEngine(ABC):
         """
         batch = check_batch(scores, check=check)
         job = Job(check_jobs(n_jobs), progress)
-        for _, stack in batch.stacks:
-            self.check_size(stack.shape[1], min(job.n_jobs, len(stack)))
-        results = [self._answer(stack, members, job) for members, stack in batch.stacks]
-        diagnostics = merge(self.name, [result.diagnostics for result in results])
-        is_exact = all(result.is_exact for result in results)
+        for _, some in batch.stacks:
+            self.check_size(some.shape[1], min(job.n_jobs, len(some)))
+        answers = [self._answer(some, members, job) for members, some in batch.stacks]
+        if batch.kind == "one":
+            return answers[0].graph(0)
         if batch.kind != "list":  # an array is always exactly one stack
-            (only,) = results
-            is_one = batch.kind == "one"
-            answers: list[Any] = [
-                only.log_partitions,
-                only.marginals,
-                only.log_partition_errors,
-                only.marginal_errors,
-            ]
-            if is_one:
-                answers = [None if answer is None else answer[0] for answer in answers]
-            log_partition, marginals, error, errors = answers
-            if is_one:
-                log_partition = float(log_partition)
-                error = None if error is None else float(error)
-            return InferenceResult(
-                log_partition, marginals, is_exact, diagnostics, error, errors
-            )
+            return answers[0]
         places = [members for members, _ in batch.stacks]
+        n_graphs = batch.n_graphs
         return InferenceResult(
-            _numbers(places, [r.log_partitions for r in results], batch.n_graphs),
-            _tables(places, [r.marginals for r in results], batch.n_graphs)
+            _numbers(places, [a.log_partition for a in answers], n_graphs),
+            _tables(places, [a.marginals for a in answers], n_graphs)
             if self.has_marginals
             else None,
-            is_exact,
-            diagnostics,
-            _numbers(places, [r.log_partition_errors for r in results], batch.n_graphs),
-            _tables(places, [r.marginal_errors for r in results], batch.n_graphs),
+            all(answer.is_exact for answer in answers),
+            merge_sizes(self.name, [answer.diagnostics for answer in answers]),
+            _numbers(places, [a.log_partition_error for a in answers], n_graphs),
+            _tables(places, [a.marginal_errors for a in answers], n_graphs),
         )
 
     def check_size(self, size: int, n_at_once: int = 1) -> None:
@@ -215,18 +209,64 @@ class AbstractEngine(ABC):
         """Estimate log2 of the bytes one graph needs."""
 
     @abstractmethod
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         """Answer a checked stack (b, m, m) of graphs, b >= 0, m >= 0.
 
         `members` are the positions of the graphs in the caller's input, for error messages.
         """
 
-    def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> InferenceResult:
         """Answer a stack and note the time it took."""
         start = time.perf_counter()
-        result = self._infer_stack(scores, members, job)
-        seconds = time.perf_counter() - start
-        return replace(result, diagnostics=replace(result.diagnostics, seconds=seconds))
+        answer = self._infer_stack(scores, members, job)
+        return answer.told(seconds=time.perf_counter() - start)
+
+    # ---- what others ask of an engine
+
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much; itself if it never draws."""
+        return self
+
+    def with_seed(self, number: int) -> Self:
+        """Return the engine whose draws are independent of those of other `number`s.
+
+        Number 0 keeps the engine's own seed; an engine that never draws is returned as is.
+        """
+        return self
+
+    def for_learning(self) -> Self:
+        """Return the engine without what a fit does not look at."""
+        return self
+
+    def own_samples(self, scores: FloatArray) -> Samples | None:
+        """Return the engine's own samples of a checked, feasible graph (m, m).
+
+        None, as for most, leaves it to the exact ones of `MatchingSamples`.
+        """
+        return None
+
+    def _attempt(
+        self, scores: FloatArray, goal: Goal, job: Job
+    ) -> tuple[InferenceResult | None, tuple[str, ...]]:
+        """Answer one graph of reduced scores (m, m) as well as there is time for.
+
+        Return the answer, None if there is no time for any, and remarks on it.  Its
+        ``is_converged`` says whether the goal was met.
+        """
+        with goal.time.free():
+            load_kernels(self)
+        seconds = 2.0 ** self.log2_seconds(len(scores))
+        if seconds > goal.seconds:
+            return None, (not_tried(seconds, goal.seconds),)
+        return self.with_seed(goal.seed)._answer_one(scores, job), ()
+
+    def _answer_one(self, scores: FloatArray, job: Job) -> InferenceResult:
+        """Answer one graph quietly; what the engine warns of, its certificate says too."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return self._infer_stack(scores[None], np.zeros(1, np.intp), job).graph(0)
 
     def __post_init__(self) -> None:
         limit = check_count(self.max_size, f"max_size of {type(self).__name__}", 0)
@@ -235,6 +275,27 @@ class AbstractEngine(ABC):
                 f"max_size of {type(self).__name__} must be at most "
                 f"{self.largest_max_size}, got {limit}. Larger graphs would take too long."
             )
+
+
+def factor_for_all(size: int, delta: float) -> float:
+    """Return within how many standard errors all marginals are at once, but for `delta`.
+
+    By Hoeffding's inequality for the edges together.
+    """
+    return math.sqrt(2.0 * math.log(2.0 * max(size, 1) ** 2 / delta))
+
+
+def not_tried(seconds: float, left: float) -> str:
+    """Say that there is no time for an engine that takes so many seconds."""
+    wanted = seconds_in_words(math.log2(seconds))
+    return f"not tried: it would take {wanted}, and {left:.2g} seconds are left"
+
+
+@cache
+def load_kernels(engine: AbstractEngine) -> None:
+    """Have an engine's kernels compiled or loaded, by a graph too small to matter."""
+    size = min(engine.max_size, 12)
+    engine._answer_one(np.zeros((size, size)), Job())
 
 
 def _numbers(places: list[IntArray], answers: list[Any], n_graphs: int) -> Any:
@@ -271,3 +332,61 @@ def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -
     if is_infeasible.sum() > 1:
         name += f" (like {is_infeasible.sum() - 1} others)"
     raise no_perfect_matching(scores[first], name)
+
+
+def reduce_scores(scores: FloatArray) -> tuple[FloatArray, float]:
+    """Shift rows and columns so that the best matching has score zero.
+
+    Subtracting ``u[i] + v[j]`` from ``scores[i, j]`` multiplies every matching's weight by
+    the same constant, so it moves the log-partition by a known offset and leaves the
+    distribution alone. Taking ``u, v`` from the dual of the assignment problem makes every
+    reduced score at most 0 and the best matching exactly 0.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, m)
+        Log-weight of each edge; ``-inf`` forbids an edge.
+
+    Returns
+    -------
+    reduced : ndarray of shape (m, m)
+        Scores, all at most 0.
+    offset : float
+        ``log_partition(scores) == log_partition(reduced) + offset``: the best matching's
+        score.
+
+    Raises
+    ------
+    InfeasibleGraphError
+        If the allowed edges contain no perfect matching.
+
+    Notes
+    -----
+    O(m^3): one assignment by shortest augmenting paths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reduced, offset = reduce_scores(np.array([[3.0, 1.0], [2.0, 2.0]]))
+    >>> offset, float(reduced.max())
+    (5.0, 0.0)
+    >>> float(reduced[0, 0] + reduced[1, 1])
+    0.0
+    """
+    reduced = np.empty_like(scores)
+    offset = reduce_one(scores, reduced)
+    check_feasible(np.array([offset]), scores[None], np.zeros(1, dtype=np.intp))
+    return reduced, offset
+
+
+def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return reduced scores (b, m, m) and the scores of the best matchings (b,).
+
+    Edges that lie in no perfect matching are forbidden: draws would only run into them.
+    """
+    reduced = np.empty_like(scores)
+    offsets = np.empty(len(scores))
+    for g, graph in enumerate(scores):
+        offsets[g] = reduce_possible(graph, reduced[g])
+    check_feasible(offsets, scores, members)
+    return reduced, offsets

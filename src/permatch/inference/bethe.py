@@ -1,15 +1,21 @@
 """The Bethe approximation: fast marginals for any size, and a rigorous bracket."""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_flag, check_limited_count, check_number, keep
-from permatch.inference.base import AbstractEngine, Job, check_feasible
-from permatch.inference.result import Diagnostics, StackResult
+from permatch.inference.answer import Diagnostics, InferenceResult
+from permatch.inference.base import (
+    AbstractEngine,
+    Goal,
+    Job,
+    check_feasible,
+    load_kernels,
+)
 from permatch.kernels.bounds import SOULES
 from permatch.kernels.sliced import infer_bethe
 
@@ -19,6 +25,8 @@ _SHARPENING = 30
 _ENTRIES_PER_TASK = 1 << 12
 # Beliefs that so many sweeps do not settle never will.
 _MOST_SWEEPS = 10**9
+# Within a time, beliefs go through all edges at this pace, and at least so many times.
+_SECONDS_PER_SWEEP, _FEWEST_SWEEPS = 1e-8, 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +112,9 @@ class Bethe(AbstractEngine):
         """Estimate log2 of the bytes one graph needs."""
         return 7.0 + 2.0 * math.log2(size + 1)
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         n_graphs, size = scores.shape[:2]
         values = np.empty(n_graphs)
         marginals = np.empty_like(scores)
@@ -133,7 +143,7 @@ class Bethe(AbstractEngine):
             n_graphs * 2.0 ** self.log2_seconds(size),
         )
         check_feasible(values, scores, members)
-        return StackResult(values, marginals, self._diagnostics(ends, size), is_exact=False)
+        return InferenceResult(values, marginals, False, self._diagnostics(ends, size))
 
     def _diagnostics(self, ends: FloatArray, size: int) -> Diagnostics:
         lowers, uppers, sweeps, changes = ends.T
@@ -147,7 +157,7 @@ class Bethe(AbstractEngine):
         settled = "settled after" if is_converged else "had not settled after"
         return Diagnostics(
             engine=self.name,
-            reason=f"asked for; beliefs {settled} {most} sweeps",
+            choice="asked for",
             size=size,
             n_graphs=len(ends),
             residual=change,
@@ -155,4 +165,31 @@ class Bethe(AbstractEngine):
             interval=interval,
             interval_certificate="rigorous" if interval else "",
             is_converged=is_converged,
+            notes=(f"beliefs {settled} {most} sweeps",),
         )
+
+    def for_learning(self) -> Self:
+        """Return the engine without its interval, which a fit does not look at."""
+        return replace(self, bounds=False)
+
+    @staticmethod
+    def least_seconds(size: int) -> float:
+        """Return what `_attempt` and all around it take at least."""
+        return 1e-2 + 4e-7 * size**2
+
+    def _attempt(
+        self, scores: FloatArray, goal: Goal, job: Job
+    ) -> tuple[InferenceResult | None, tuple[str, ...]]:
+        """Bracket the log-partition; always done, since it is the least there is."""
+        with goal.time.free():
+            load_kernels(Bethe())
+        size, left = len(scores), goal.time.left
+        # Without time for the interval, marginals alone; without time to settle, as they
+        # are.
+        is_quick = 2.0 * 2.0 ** self.log2_seconds(size) < left
+        affordable = min(0.3 * left / (_SECONDS_PER_SWEEP * size**2), self.max_iter)
+        n_sweeps = max(int(affordable), _FEWEST_SWEEPS)
+        engine = replace(self, max_size=size, bounds=is_quick, max_iter=n_sweeps)
+        # It has met its own tolerance, which is none for marginals.
+        answer = engine._answer_one(scores, job).told(is_converged=False)
+        return answer, ("its marginals are of unknown error",)

@@ -11,8 +11,8 @@ import numpy as np
 from permatch._parallel import check_stopped
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
+from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
-from permatch.inference.result import Diagnostics, StackResult
 
 # Rows whose matchings are listed at once.
 _ROWS_AT_ONCE = 9
@@ -59,6 +59,7 @@ class Enumeration(AbstractEngine):
 
     max_size: int = 9
     name = "enumeration"
+    is_always_exact = True
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
@@ -69,7 +70,9 @@ class Enumeration(AbstractEngine):
         n_rows = min(size, _ROWS_AT_ONCE)
         return math.lgamma(n_rows + 1) / math.log(2.0) + math.log2(size + 4) + 5.0
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         n_graphs, size = scores.shape[:2]
         # -inf in a row of -inf: keep it, rather than make a NaN of it
         tops = scores.max(axis=2, initial=-np.inf, keepdims=True)
@@ -91,7 +94,7 @@ class Enumeration(AbstractEngine):
         job.run(solve, n_graphs)
         check_feasible(log_partitions, scores, members)
         diagnostics = Diagnostics(self.name, "asked for", size, n_graphs)
-        return StackResult(log_partitions, marginals, diagnostics)
+        return InferenceResult(log_partitions, marginals, True, diagnostics)
 
 
 def _blocks(size: int) -> Iterator[IntArray]:

@@ -8,8 +8,8 @@ import numpy as np
 from permatch._parallel import run_slices
 from permatch._types import FloatArray
 from permatch.inference.base import Job
-from permatch.inference.scaling import Permanents
-from permatch.inference.signed import SignedSumEngine
+from permatch.inference.exact import Found, SignedSumEngine
+from permatch.inference.subset_dp import SubsetDP
 from permatch.kernels.glynn import MIN_SIZE, add_chunk, finish, infer_stack
 
 # Sign vectors per chunk: enough work to be worth a thread, little enough for Ctrl-C to be
@@ -65,6 +65,7 @@ class Glynn(SignedSumEngine):
 
     max_size: int = 30
     name = "glynn"
+    fallback = SubsetDP()
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
@@ -74,7 +75,7 @@ class Glynn(SignedSumEngine):
         """Estimate log2 of the bytes one graph needs."""
         return 3.0 + _MAX_SPLIT_BITS + 2.0 * math.log2(size + 1)
 
-    def _signed_permanents(self, weights: FloatArray, job: Job) -> Permanents:
+    def _permanents(self, weights: FloatArray, job: Job) -> Found:
         n_graphs, size = weights.shape[:2]
         # Small graphs are extended by edges of weight one that nothing else touches.
         if size < MIN_SIZE:
@@ -98,7 +99,7 @@ class Glynn(SignedSumEngine):
             )
         else:
             self._split(extended, values, marginals, residuals, split_bits, job)
-        return Permanents(values, marginals[:, :size, :size].copy(), residuals)
+        return values, marginals[:, :size, :size].copy(), residuals
 
     def _split(
         self,

@@ -33,6 +33,8 @@ class HuberLaw(PerfectSampler):
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same scores and seed give the same answer.
     n_samples : int
         Exact samples per graph.
     epsilon : float, optional
@@ -42,8 +44,6 @@ class HuberLaw(PerfectSampler):
         Probability with which the interval of the log-partition may miss.
     max_trials : int
         Most trials per graph; PrecisionError if they do not suffice.
-    random_state : int
-        Seed; the same scores and seed give the same answer.
     bound : {"published", "tight"}
         Row factors of the bound: Huber and Law's, or slightly smaller ones that nest too.
 

@@ -54,6 +54,7 @@ class ByLevels:
 
     is_exact = True
     name = "levels"
+    log_excess_error = 0.0
 
     def __init__(
         self,
@@ -75,6 +76,11 @@ class ByLevels:
     def level_marginals(self) -> FloatArray:
         """Probability of every level for every document, (D, R)."""
         return self._inferred[1]
+
+    @property
+    def level_errors(self) -> FloatArray:
+        """Standard errors of `level_marginals`: none."""
+        return np.zeros_like(self.level_marginals)
 
     @cached_property
     def _inferred(self) -> tuple[float, FloatArray]:
@@ -158,6 +164,7 @@ class ByMatching:
 
     is_exact = True
     name = "matching"
+    log_excess_error = 0.0
 
     def __init__(
         self, scores: FloatArray, values: FloatArray, sizes: IntArray, n_jobs: int
@@ -183,6 +190,11 @@ class ByMatching:
     def level_marginals(self) -> FloatArray:
         """Probability of every level for every document, (D, R)."""
         return np.add.reduceat(self._inferred.marginals, self._first, axis=1)
+
+    @property
+    def level_errors(self) -> FloatArray:
+        """Standard errors of `level_marginals`: none."""
+        return np.zeros_like(self.level_marginals)
 
     @cached_property
     def _inferred(self):

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
+from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch.errors import PrecisionError
 from permatch.inference._options import (
     LEAST_FRACTION,
     MOST_DRAWS,
@@ -17,16 +18,18 @@ from permatch.inference._options import (
     check_fraction,
     check_limited_count,
     check_optional_count,
+    higher_limit,
     keep,
+    more_draws,
+    smaller_error,
 )
-from permatch.inference.allowance import Allowance
-from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.result import Diagnostics, StackResult, weakest
+from permatch.inference.answer import InferenceResult, weakest
+from permatch.inference.base import Goal, Job, load_kernels, not_tried
 from permatch.inference.sampling.betting import bet_until, draws_needed
-from permatch.inference.sampling.estimates import Answer
+from permatch.inference.sampling.engine import RandomEngine
+from permatch.inference.sampling.estimates import disagree
 from permatch.inference.sampling.nesting_run import NestingRun, Settings
 from permatch.inference.sampling.nesting_table import deepen
-from permatch.inference.scaling import reduce_stack
 from permatch.kernels.random import seed_state
 from permatch.kernels.sliced_draws import weigh_chunk
 
@@ -37,10 +40,23 @@ _LARGEST_TAIL = 12
 _LARGEST_DEPTH = 22
 # They take 32 bytes for each node.
 _MOST_PARTICLES = 100_000
+# Fewer draws tell nothing; errors asked for with less effort stay below these.
+_FEWEST_DRAWS, _LARGEST_TOL, _LARGEST_EPSILON = 32, 0.25, 0.5
+# So many standard errors outside of an interval that holds, an estimate is not trusted.
+_FAR_OUT = 4.0
+# Within a time: draws that tell how much weights vary, and from where on it is too much
+# for plain draws.
+_PILOT, _HEAVY = 1024, 20.0
+# Particles of a filter, if there is time for them in all the filters of a first round.
+_PARTICLES, _FEWEST_PARTICLES, _FILTERS = 4096, 64, 10
+# Fewer effective draws of the pilot leave time for chains, should filters fail too.
+_HOPEFUL, _SHARE_OF_HOPELESS = 5.0, 0.6
+# Draws are prepared twice, for the pilot and for the rest.
+_FEWEST_PREPARATIONS = 2.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nesting(AbstractEngine):
+class Nesting(RandomEngine):
     """Log-partition and marginals from weighted draws, with standard errors.
 
     Draws take one column after the other, the most certain first, with probabilities from a
@@ -53,6 +69,8 @@ class Nesting(AbstractEngine):
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same scores and seed give the same answer.
     tol : float or None
         Error of the marginals asked for, all at once, with probability 1 - delta; None
         takes what a first round of draws gives.
@@ -77,8 +95,6 @@ class Nesting(AbstractEngine):
         Half the relative width of the interval that "rigorous" is after.
     budget : float, optional
         Seconds after which no more draws are begun.  Answers then depend on the machine.
-    random_state : int
-        Seed; the same scores and seed give the same answer.
     transpose_check : bool
         Whether to spend part of the draws on the transposed graph.
     particles : "auto", int or None
@@ -113,7 +129,6 @@ class Nesting(AbstractEngine):
     certificate: str = "asymptotic"
     epsilon: float = 0.1
     budget: float | None = None
-    random_state: int = 0
     transpose_check: bool = True
     particles: int | str | None = "auto"
 
@@ -157,7 +172,6 @@ class Nesting(AbstractEngine):
                 self.certificate, "certificate of Nesting", _CERTIFICATES
             ),
             budget=check_budget(self.budget, "budget of Nesting"),
-            random_state=check_count(self.random_state, "random_state of Nesting", 0),
             transpose_check=check_flag(self.transpose_check, "transpose_check of Nesting"),
             particles=particles,
         )
@@ -171,15 +185,22 @@ class Nesting(AbstractEngine):
         n_particles = self.particles if isinstance(self.particles, int) else 0
         return math.log2(200.0 * (size + 1.0) ** 2 + 32.0 * n_particles * size)
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
-        reduced, offsets = reduce_stack(scores, members)
-        n_graphs = len(scores)
-        # One graph shares out its chunks over the threads; several share out themselves.
-        inner = job if n_graphs == 1 else Job()
-        allowance = self.budget
-        if allowance is not None and n_graphs:
-            allowance *= min(job.n_jobs, n_graphs) / n_graphs
-        answers: list[Answer | None] = [None] * n_graphs
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much."""
+        return replace(
+            self,
+            n_samples=more_draws(self.n_samples, factor, _FEWEST_DRAWS),
+            max_samples=higher_limit(self.max_samples, factor),
+            tol=smaller_error(self.tol, factor, _LARGEST_TOL),
+            epsilon=smaller_error(self.epsilon, factor, _LARGEST_EPSILON),
+        )
+
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
+        budget = self.budget
+        if budget is not None and len(scores):
+            budget *= min(job.n_jobs, len(scores)) / len(scores)
         settings = Settings(
             self.tol,
             self.delta,
@@ -191,34 +212,32 @@ class Nesting(AbstractEngine):
             self.particles,
         )
 
-        def solve(g: int) -> None:
-            watch = Allowance(allowance)
-            key = (self.random_state, int(members[g]))
-            run = NestingRun(settings, reduced[g], key, inner)
-            answers[g] = self._with_guarantee(run, run.answer(watch), watch)
+        def answer(
+            reduced: FloatArray, key: tuple[int, int], inner: Job
+        ) -> InferenceResult:
+            watch = Allowance(budget)
+            run = NestingRun(settings, reduced, key, inner)
+            return self._with_guarantee(run, run.answer(watch), watch)
 
-        if n_graphs == 1:
-            solve(0)
-        else:
-            seconds = n_graphs * 2.0 ** self.log2_seconds(scores.shape[1])
-            job.run(solve, n_graphs, f"nesting, size {scores.shape[1]}", seconds)
-        return self._collect(reduced, offsets, [a for a in answers if a is not None])
+        return self._answer_each(scores, members, job, answer)
 
-    def _with_guarantee(self, run: NestingRun, answer: Answer, watch: Allowance) -> Answer:
+    def _with_guarantee(
+        self, run: NestingRun, answer: InferenceResult, watch: Allowance
+    ) -> InferenceResult:
         """Add an interval that is guaranteed, if asked for and within reach."""
         if self.certificate != "rigorous":
             return answer
-        log_partition = answer.estimate.log_partition
+        log_partition = answer.log_partition
         if all(plan.is_certain for plan in run.plans):  # no draw has anything to choose
             slack = 1e-12 * (1.0 + abs(log_partition))
             ends = log_partition - slack, log_partition + slack
-            return replace(answer, interval=ends, interval_certificate="rigorous")
+            return answer.told(interval=ends, interval_certificate="rigorous")
         plan = min(run.plans, key=lambda plan: plan.log_bound)
         n_wanted = math.log(2.0 / self.delta) / self.epsilon
         if self.depth is None:
             plan = deepen(plan, run.weights, run.offset, log_partition, n_wanted, self.tail)
         share = math.exp(min(0.0, log_partition - plan.log_bound))
-        variance = answer.estimate.relative_variance
+        variance = answer.diagnostics.figures["relative_variance"]
         found = None
         n_bet = 0
         if draws_needed(share, 0.0, self.epsilon, self.delta) < self.max_samples:
@@ -245,52 +264,111 @@ class Nesting(AbstractEngine):
                 self.max_samples,
                 watch.affordable,
             )
-        return answer.with_guarantee(found, n_bet, plan.log_bound)
+        told = answer.diagnostics
+        n_samples = told.n_samples + n_bet
+        if found is None:
+            notes = (*told.notes, "too few draws for a rigorous interval")
+            return answer.told(n_samples=n_samples, is_converged=False, notes=notes)
+        low, high = (plan.log_bound + math.log(end) for end in (found.low, found.high))
+        # The estimate stays where its standard error is true: any other value would need an
+        # error of its own.  Far outside of the interval, it is not to be trusted.
+        outside = max(low - log_partition, log_partition - high)
+        is_near = outside <= _FAR_OUT * answer.log_partition_error + 1e-9
+        notes = () if is_near else ("the estimate lies outside of the rigorous interval",)
+        return answer.told(
+            certificate=told.certificate if is_near else "heuristic",
+            interval=(low, high),
+            interval_certificate="rigorous",
+            delta=self.delta,
+            n_samples=n_samples,
+            acceptance=found.mean,
+            is_converged=told.is_converged and is_near,
+            notes=(*told.notes, *notes),
+        )
 
-    def _collect(
-        self, reduced: FloatArray, offsets: FloatArray, answers: list[Answer]
-    ) -> StackResult:
-        """Put the answers of the graphs together."""
-        n_graphs, size = reduced.shape[:2]
-        log_partitions, errors = np.empty(n_graphs), np.empty(n_graphs)
-        marginals, marginal_errors = np.empty_like(reduced), np.empty_like(reduced)
-        widest, ends = -1.0, None
-        for g, answer in enumerate(answers):
-            log_partitions[g] = offsets[g] + answer.estimate.log_partition
-            errors[g] = answer.estimate.log_partition_error
-            marginals[g] = answer.estimate.marginals
-            # Impossible edges are known to be out, however few draws there were.
-            is_possible = reduced[g] > -np.inf
-            marginal_errors[g] = answer.estimate.marginal_errors * is_possible
-            low, high = answer.interval
-            if high - low > widest:
-                base = float(offsets[g])
-                widest, ends = high - low, (base + low, base + high)
-        notes = sorted({answer.note for answer in answers if answer.note})
-        diagnostics = Diagnostics(
-            engine=self.name,
-            reason="; ".join(["asked for", *notes]),
-            size=size,
-            n_graphs=n_graphs,
-            certificate=weakest(
-                "asymptotic" if a.is_trusted else "heuristic" for a in answers
-            )
-            if answers
-            else "asymptotic",
-            interval=ends,
-            interval_certificate=weakest(a.interval_certificate for a in answers)
-            if answers
-            else "",
-            delta=self.delta if any(a.acceptance is not None for a in answers) else 0.0,
-            log_partition_error=float(errors.max(initial=0.0)),
-            marginal_error=float(marginal_errors.max(initial=0.0)),
-            n_samples=sum(a.n_draws for a in answers),
-            effective_samples=min((a.estimate.effective for a in answers), default=None),
-            acceptance=min(
-                (a.acceptance for a in answers if a.acceptance is not None), default=None
-            ),
-            is_converged=all(a.is_converged for a in answers),
+    # ---- within a time
+
+    def _attempt(
+        self, scores: FloatArray, goal: Goal, job: Job
+    ) -> tuple[InferenceResult | None, tuple[str, ...]]:
+        """Draw within a time, with filters that fit into it where weights are heavy."""
+        with goal.time.free():
+            load_kernels(Nesting(n_samples=64))
+            load_kernels(Nesting(n_samples=640, particles=64))
+        size = len(scores)
+        preparing = 2.5e-9 * size**3 + _PILOT * (1e-6 + 2e-10 * size**2)
+        if _FEWEST_PREPARATIONS * preparing > goal.seconds:
+            return None, (not_tried(_FEWEST_PREPARATIONS * preparing, goal.seconds),)
+        engine = replace(
+            self, max_size=size, tol=goal.tol, delta=goal.delta, random_state=goal.seed
         )
-        return StackResult(
-            log_partitions, marginals, diagnostics, False, errors, marginal_errors
+        try:
+            if goal.seconds < math.inf:
+                answer = engine._draw_within(scores, goal, job, preparing)
+            else:
+                answer = engine._answer_one(scores, job)
+        except PrecisionError:
+            return None, ("no draw could be completed to a perfect matching",)
+        return answer, answer.diagnostics.notes
+
+    def _draw_within(
+        self, scores: FloatArray, goal: Goal, job: Job, preparing: float
+    ) -> InferenceResult:
+        """Draw a little, then as much as can be done in the time, by filters if need be."""
+        seconds = goal.seconds
+        start = goal.time.seconds
+        pilot, effective = None, 0.0
+        try:
+            few = replace(self, n_samples=_PILOT, particles=None)
+            pilot = few._answer_one(scores, job)
+            effective = pilot.diagnostics.effective_samples or 0.0
+        except PrecisionError:  # filters may get through where single draws do not
+            pass
+        took = goal.time.seconds - start
+        budget = seconds - took
+        if pilot is not None and budget < 1.5 * took:  # most of which would be preparation
+            return pilot.told(is_converged=False)
+        if effective * _HEAVY >= _PILOT:
+            return replace(self, budget=budget, particles=None)._answer_one(scores, job)
+        is_hopeful = effective >= _HOPEFUL
+        first = max(budget * (1.0 if is_hopeful else _SHARE_OF_HOPELESS), 1e-3)
+        # What a particle costs is known of one machine; the pilot tells how fast this one
+        # is.
+        slowness = min(max(took / preparing, 1.0), 10.0)
+        per_particle = slowness * (2e-6 + 8e-10 * len(scores) ** 2)
+        affordable = int(0.4 * first / (_FILTERS * per_particle))
+        particles = (
+            "auto" if affordable >= _PARTICLES else max(affordable, _FEWEST_PARTICLES)
         )
+        engine = replace(self, budget=first, particles=particles)
+        answer = engine._answer_one(scores, job)
+        told = answer.diagnostics
+        rest = seconds - (goal.time.seconds - start)
+        if is_hopeful or told.is_settled or not told.is_trusted or rest < 0.5 * first:
+            return answer
+        # Trusted after all: no chain does better in the time that was kept for it.
+        other = replace(engine, budget=rest, random_state=self.random_state + 1)
+        return _pooled(answer, other._answer_one(scores, job), goal)
+
+
+def _pooled(one: InferenceResult, other: InferenceResult, goal: Goal) -> InferenceResult:
+    """Return the mean of two independent estimates, each by its errors."""
+    if disagree(one, other, goal.tol):
+        return one.told(certificate="heuristic")
+    weights = np.array([one.largest_error, other.largest_error]) ** -2.0
+    share = float(weights[0] / weights.sum())
+    value = share * one.log_partition + (1.0 - share) * other.log_partition
+    log_error = math.hypot(
+        share * one.log_partition_error, (1.0 - share) * other.log_partition_error
+    )
+    errors = np.hypot(share * one.marginal_errors, (1.0 - share) * other.marginal_errors)
+    marginals = share * one.marginals + (1.0 - share) * other.marginals
+    first, second = one.diagnostics, other.diagnostics
+    reach = goal.factor(len(errors)) * float(errors.max(initial=0.0))
+    return InferenceResult(value, marginals, False, first, log_error, errors).told(
+        interval=(value - 2.0 * log_error, value + 2.0 * log_error),
+        n_samples=first.n_samples + second.n_samples,
+        effective_samples=sum(told.effective_samples or 0.0 for told in (first, second)),
+        certificate=weakest([first.certificate, second.certificate]),
+        is_converged=reach <= goal.tol,
+    )

@@ -7,8 +7,8 @@ import numpy as np
 
 from permatch._types import FloatArray
 from permatch.inference.base import Job
-from permatch.inference.scaling import Permanents
-from permatch.inference.signed import SignedSumEngine
+from permatch.inference.exact import Found, SignedSumEngine
+from permatch.inference.subset_dp import SubsetDP
 from permatch.kernels.sliced import permanent_by_ryser
 
 
@@ -50,6 +50,7 @@ class Ryser(SignedSumEngine):
     max_size: int = 24
     tol: float = 1e-10
     name = "ryser"
+    fallback = SubsetDP()
     has_marginals = False
 
     def log2_seconds(self, size: int) -> float:
@@ -60,7 +61,7 @@ class Ryser(SignedSumEngine):
         """Estimate log2 of the bytes one graph needs."""
         return 4.0 + 2.0 * math.log2(size + 1)
 
-    def _signed_permanents(self, weights: FloatArray, job: Job) -> Permanents:
+    def _permanents(self, weights: FloatArray, job: Job) -> Found:
         values = np.empty(len(weights))
         bounds = np.empty(len(weights))
 
@@ -69,4 +70,4 @@ class Ryser(SignedSumEngine):
 
         seconds = len(weights) * 2.0 ** self.log2_seconds(weights.shape[1])
         job.run(solve, len(weights), "Ryser", seconds)
-        return Permanents(values, None, bounds)
+        return values, None, bounds

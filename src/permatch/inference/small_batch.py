@@ -7,8 +7,8 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError
+from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
-from permatch.inference.result import Diagnostics, StackResult
 from permatch.kernels.small_batch import infer_stack
 
 #: Beyond this a graph fills a core by itself and lanes no longer help.
@@ -45,6 +45,7 @@ class SmallBatch(AbstractEngine):
 
     max_size: int = LARGEST
     name = "small_batch"
+    is_always_exact = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +66,9 @@ class SmallBatch(AbstractEngine):
         """Estimate log2 of the bytes one graph needs."""
         return size + 4.0
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         n_graphs, size = scores.shape[:2]
         log_partitions = np.empty(n_graphs)
         marginals = np.empty_like(scores)
@@ -78,4 +81,4 @@ class SmallBatch(AbstractEngine):
         )
         check_feasible(log_partitions, scores, members)
         diagnostics = Diagnostics(self.name, "asked for", size, n_graphs)
-        return StackResult(log_partitions, marginals, diagnostics)
+        return InferenceResult(log_partitions, marginals, True, diagnostics)

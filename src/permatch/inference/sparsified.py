@@ -2,19 +2,40 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray, Scores
-from permatch._validation import check_count
+from permatch._validation import check_count, check_scores, no_perfect_matching
 from permatch.errors import SizeLimitError
 from permatch.inference._options import check_number
-from permatch.inference.base import AbstractEngine, Job, check_feasible
+from permatch.inference.answer import Diagnostics, InferenceResult, stack
+from permatch.inference.base import (
+    AbstractEngine,
+    Goal,
+    Job,
+    check_feasible,
+    load_kernels,
+)
+from permatch.inference.blocks import (
+    MAX_BLOCK,
+    Sparsification,
+    plan_blocks,
+    solve_exactly,
+)
 from permatch.inference.glynn import Glynn
-from permatch.inference.result import Diagnostics, InferenceResult, StackResult
 from permatch.inference.small_batch import SmallBatch
-from permatch.inference.sparsification import MAX_BLOCK, Sparsification, plan_blocks
+
+# Blocks are looked for such that what lies across them is at most this ...
+_NEGLIGIBLE = 1e-9
+# ... or, where they are too large to be solved, at most this share of the tolerance.
+_SHARE_ACROSS = 0.01
+# Seconds per m^3 to look for small blocks, and for blocks of any size.
+_SECONDS_SMALL, _SECONDS_ANY = 1.5e-9, 5e-9
+# No more than this share of the time goes into the search for blocks.
+_SEARCH_SHARE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +48,7 @@ class Sparsified(AbstractEngine):
     reported one plus `log_partition_error`, which is at most `tol`; no marginal is off by
     more than that either.  The answer is exact if there was nothing to drop.
 
-    A graph without such blocks is refused (`SizeLimitError`); `try_infer` returns None.
+    A graph without such blocks is refused (`SizeLimitError`).
 
     Parameters
     ----------
@@ -75,31 +96,40 @@ class Sparsified(AbstractEngine):
         """Estimate log2 of the bytes one graph needs."""
         return 7.0 + 2.0 * math.log2(size + 1)
 
-    def try_infer(
-        self, scores: Scores, *, n_jobs: int | None = None, check: bool = True
-    ) -> InferenceResult | None:
-        """Return what `infer` does, or None if some graph cannot be certified.
+    def _split(
+        self, scores: FloatArray, exact_size: int, goal: Goal, job: Job
+    ) -> tuple[Sparsification, list[InferenceResult | None], tuple[str, ...]]:
+        """Split a graph of reduced scores where that costs next to nothing.
 
-        Parameters
-        ----------
-        scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-            Log-weight of each edge; ``-inf`` forbids an edge.
-        n_jobs : int, optional
-            Threads; None means one, -1 all processors.
-        check : bool
-            False skips the search for NaN and infinities.
-
-        Returns
-        -------
-        InferenceResult or None
-            Shaped as the input was.
+        Return the blocks, the answers for those solved exactly, of at most `exact_size`
+        nodes, and remarks.
         """
-        try:
-            return self.infer(scores, n_jobs=n_jobs, check=check)
-        except SizeLimitError:
-            return None
+        largest = _affordable_block(len(scores), exact_size, goal.time.budget)
+        with goal.time.free():
+            _load_search()
+        found, notes = _search(scores, largest, goal)
+        if found is None:
+            return Sparsification.whole(len(scores)), [None], notes
+        with goal.time.free():
+            for engine in (SmallBatch(), Glynn(), Glynn.fallback):
+                load_kernels(engine)
+        answers: list[InferenceResult | None] = [None] * len(found.blocks)
+        small = [k for k, (rows, _) in enumerate(found.blocks) if len(rows) <= largest]
+        parts = found.parts(scores)
+        solved = solve_exactly([parts[k] for k in small], job)
+        for k, answer in zip(small, solved, strict=True):
+            answers[k] = answer
+        n_blocks = len(found.blocks)
+        note = (
+            f"{n_blocks} block{'s' * (n_blocks != 1)}, the largest of size "
+            f"{found.largest_block}, {len(small)} solved exactly; matchings across add at "
+            f"most {found.log_error_bound:.2g}"
+        )
+        return found, answers, (*notes, note)
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
         plans: list[Sparsification | None] = [None] * len(scores)
 
         def plan(g: int) -> None:
@@ -112,64 +142,136 @@ class Sparsified(AbstractEngine):
         for member, found in zip(members, done, strict=True):
             if not found.is_certified:
                 raise _no_blocks(found, self, int(member), scores.shape[1])
-        return self._solve(scores, done, job)
-
-    def _solve(
-        self, scores: FloatArray, plans: list[Sparsification], job: Job
-    ) -> StackResult:
-        """Solve every block of every graph and put the answers together."""
-        n_graphs, size = scores.shape[:2]
-        marginals = np.zeros_like(scores)
-        parts: list[list[float]] = [[] for _ in range(n_graphs)]
-        blocks = [
-            (g, rows, cols) for g, plan in enumerate(plans) for rows, cols in plan.blocks
+        # The blocks of all graphs together, so that equal sizes share a call.
+        parts = [found.parts(graph) for found, graph in zip(done, scores, strict=True)]
+        solved = iter(solve_exactly([part for some in parts for part in some], job))
+        answers = [
+            _reported(found, found.join([next(solved) for _ in found.blocks]), graph)
+            for found, graph in zip(done, scores, strict=True)
         ]
-        small = SmallBatch()
-        residual = 0.0
-        for engine, is_small in ((small, True), (Glynn(max_size=self.max_block), False)):
-            some = [b for b in blocks if (len(b[1]) <= small.max_size) == is_small]
-            if not some:
-                continue
-            found = engine.infer(
-                [scores[g][np.ix_(rows, cols)] for g, rows, cols in some],
-                n_jobs=job.n_jobs,
-                check=False,
-                progress=job.progress,
-            )
-            residual = max(residual, found.diagnostics.residual or 0.0)
-            for k, (g, rows, cols) in enumerate(some):
-                parts[g].append(float(found.log_partition[k]))
-                marginals[g][np.ix_(rows, cols)] = found.marginals[k]
-        values = np.array([math.fsum(part) for part in parts])
-        bounds = np.array([plan.log_error_bound for plan in plans])
-        diagnostics = Diagnostics(
-            engine=self.name,
-            reason=_story(plans),
-            size=size,
-            n_graphs=n_graphs,
+        empty = Diagnostics(self.name, "", scores.shape[1], 0, residual=0.0)
+        whole = stack(answers, scores.shape, empty)
+        return whole.told(engine=self.name, choice="asked for", notes=(_story(done),))
+
+
+def sparsify(
+    scores: Scores, tol: float = 1e-9, max_block: int = MAX_BLOCK
+) -> Sparsification:
+    """Split a graph into blocks such that matchings across blocks have next to no mass.
+
+    Blocks are grown along the edges whose enforcement costs the best matching least, up to
+    8, 12, 16, ... and at last `max_block` nodes, until the bound on what lies across is at
+    most `tol`.  Failing that, larger blocks are tried, so that one too large to be solved
+    exactly may still be handed to a sampler by itself.
+
+    Parameters
+    ----------
+    scores : array of shape (m, m)
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    tol : float
+        Largest bound on the error of the log-partition.
+    max_block : int
+        Size of block up to which smaller blocks are preferred to a smaller error.
+
+    Returns
+    -------
+    Sparsification
+        The first partition found whose bound is within `tol`, the one of the lowest bound
+        if there is none.
+
+    Raises
+    ------
+    InfeasibleGraphError
+        If the allowed edges contain no perfect matching.
+
+    Notes
+    -----
+    O(m^3), and O(n 2^n) for blocks of n up to 14 nodes, or a few of up to 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.inference import sparsify
+    >>> scores = np.random.default_rng(0).normal(size=(50, 50)) + 40 * np.eye(50)
+    >>> split = sparsify(scores)
+    >>> split.is_certified, split.largest_block, split.log_error_bound < 1e-9
+    (True, 8, True)
+    """
+    checked = check_scores(scores)
+    check_number(tol, "tol", 0.0, 1.0)
+    check_count(max_block, "max_block", 1)
+    found = plan_blocks(checked, tol, max_block, is_any_size=True)
+    if found is None:
+        raise no_perfect_matching(checked)
+    return found
+
+
+def _reported(
+    found: Sparsification, answer: InferenceResult, scores: FloatArray
+) -> InferenceResult:
+    """Return an answer joined from exact ones as its engine reports it."""
+    residual = answer.diagnostics.residual or 0.0
+    if answer.is_exact:  # without errors, as from every exact engine
+        return answer.told(
             residual=residual,
+            interval=None,
+            interval_certificate="",
+            log_partition_error=None,
+            marginal_error=None,
         )
-        is_exact = not bounds.any()
-        if is_exact:
-            return StackResult(values, marginals, diagnostics)
-        # Marginals are those of the kept matchings; the others have at most this mass.
-        masses = -np.expm1(-bounds)
-        errors = np.where(np.isneginf(scores), 0.0, masses[:, None, None])
-        worst = int(bounds.argmax())
-        slack = residual + plans[worst].rounding
-        interval = (
-            float(values[worst] - slack),
-            float(values[worst] + bounds[worst] + slack),
+    # Marginals are those of the kept matchings; no forbidden edge is in another.
+    errors = np.where(np.isneginf(scores), 0.0, answer.marginal_errors)
+    slack = residual + found.rounding
+    value = answer.log_partition
+    return replace(answer, marginal_errors=errors).told(
+        residual=residual,
+        interval=(value - slack, value + found.log_error_bound + slack),
+    )
+
+
+@cache
+def _affordable_block(size: int, largest: int, budget: float) -> int:
+    """Return the size of blocks that can be solved within a quarter of the budget."""
+    engine = Glynn()
+    largest = min(largest, MAX_BLOCK)
+    while largest > SmallBatch().max_size:
+        seconds = -(-size // largest) * 2.0 ** engine.log2_seconds(largest)
+        if seconds <= 0.25 * budget:
+            break
+        largest -= 1
+    return largest
+
+
+def _search(
+    scores: FloatArray, largest: int, goal: Goal
+) -> tuple[Sparsification | None, tuple[str, ...]]:
+    """Look for blocks of at most so many nodes, failing that for blocks of any size."""
+    cells, tol = len(scores) ** 3, goal.tol
+    notes: tuple[str, ...] = ()
+    if largest > 0 and _SECONDS_SMALL * cells <= _SEARCH_SHARE * goal.time.left:
+        found = plan_blocks(scores, _NEGLIGIBLE, largest, is_any_size=False)
+        if found is not None and found.log_error_bound <= tol:
+            return found, ()
+        notes = (f"no blocks of at most {largest} nodes with a bound of {tol:g}",)
+    if _SECONDS_ANY * cells > _SEARCH_SHARE * goal.time.left:
+        return None, (
+            *notes,
+            "no time to look for larger ones" if notes else "no time to look",
         )
-        diagnostics = replace(
-            diagnostics,
-            certificate="rigorous",
-            interval=interval,
-            interval_certificate="rigorous",
-            log_partition_error=float(bounds.max()),
-            marginal_error=float(masses.max()),
-        )
-        return StackResult(values, marginals, diagnostics, False, bounds, errors)
+    found = plan_blocks(scores, _SHARE_ACROSS * tol, 1, is_any_size=True)
+    if found is not None and len(found.blocks) > 1:
+        return found, notes
+    return None, (*notes, "no larger ones" if notes else "no blocks")
+
+
+@cache
+def _load_search() -> None:
+    """Have the kernels of the search for blocks compiled or loaded, whatever it finds."""
+    flat = np.zeros((20, 20))  # one block too large for exact cofactors
+    peaked = np.where(np.kron(np.eye(3), np.ones((4, 4))) > 0.0, 0.0, -60.0)
+    for scores in (flat, peaked):
+        plan_blocks(scores, _NEGLIGIBLE, 4, is_any_size=False)
+        plan_blocks(scores, 1e-4, 1, is_any_size=True)
 
 
 def _story(plans: list[Sparsification]) -> str:
@@ -177,8 +279,7 @@ def _story(plans: list[Sparsification]) -> str:
     n_dropped = sum(plan.n_dropped for plan in plans)
     largest = max((plan.largest_block for plan in plans), default=0)
     return (
-        f"asked for; {n_dropped} edges dropped, {n_blocks} blocks left, the largest of "
-        f"size {largest}"
+        f"{n_dropped} edges dropped, {n_blocks} blocks left, the largest of size {largest}"
     )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
-from permatch.inference.base import Job
-from permatch.inference.scaling import Permanents, ScaledEngine, reduce_scores
+from permatch.inference.base import Job, reduce_scores
+from permatch.inference.exact import Found, ScaledEngine
 from permatch.kernels.sliced import balance, fill_forward, infer_by_subsets
 from permatch.kernels.subset_dp import draw
 
@@ -61,7 +61,7 @@ class SubsetDP(ScaledEngine):
         """Estimate log2 of the bytes one graph needs."""
         return size + 4.0
 
-    def _permanents(self, weights: FloatArray, job: Job) -> Permanents:
+    def _permanents(self, weights: FloatArray, job: Job) -> Found:
         values = np.empty(len(weights))
         marginals = np.empty_like(weights)
 
@@ -75,7 +75,12 @@ class SubsetDP(ScaledEngine):
         job.run(solve, len(weights), "subset DP", seconds)
         row_sums = marginals.sum(axis=2)
         residuals = np.abs(row_sums - 1.0).max(axis=1, initial=0.0)
-        return Permanents(values, marginals, residuals)
+        return values, marginals, residuals
+
+    def own_samples(self, scores: FloatArray) -> "SamplingTable":
+        """Return the samples of a graph, by a table of 2^m doubles; its limit counts."""
+        self.check_size(len(scores))
+        return SamplingTable.build(scores)
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,35 @@
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray, Scores
-from permatch._validation import check_count, check_jobs, check_scores
+from permatch._types import FloatArray, IntArray, Scores, Seed
+from permatch._validation import check_count, check_rng, check_scores, enough_memory
 from permatch.inference._options import (
     LEAST_FRACTION,
     check_budget,
     check_choice,
     check_fraction,
     check_limited_count,
+    higher_limit,
     keep,
+    more_draws,
+    smaller_error,
 )
-from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.chains.report import ChainReport, story, warn_if_unmixed
-from permatch.inference.chains.run import MOST_RECORDS, GraphChains, Schedule, balanced
-from permatch.inference.result import Diagnostics, StackResult
+from permatch.inference.answer import Diagnostics, InferenceResult, stack
+from permatch.inference.base import Goal, Job, load_kernels, not_tried
+from permatch.inference.chains.report import certain_answer, meets, warn_if_unmixed
+from permatch.inference.chains.run import (
+    MOST_RECORDS,
+    GraphChains,
+    Schedule,
+    balanced,
+    burn_in,
+)
+from permatch.inference.sampling.engine import RandomEngine
+from permatch.inference.subset_dp import SubsetDP
 
 #: In which sweeps swaps, blocks and sequential choices are made: 4 is every fourth.
 _PERIODS = {
@@ -46,10 +57,12 @@ _COUNTS = (
     ("block_size", 2, _LARGEST_BLOCK, "Time doubles with every row of a block."),
 )
 _SECONDS_PER_ROW = 4e-8
+# Fewer sweeps tell nothing; errors asked for with less effort stay below this.
+_FEWEST_SWEEPS, _LARGEST_TOL = 128, 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapChain(AbstractEngine):
+class SwapChain(RandomEngine):
     """Markov chains that let rows exchange columns, helped over barriers by hotter ones.
 
     For graphs beyond the other samplers: it takes any scores and any size, but says only
@@ -62,6 +75,8 @@ class SwapChain(AbstractEngine):
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same gives the same answer for any number of threads.
     n_sweeps : int
         Sweeps of every chain that count.  A sweep moves every row about twice.
     n_chains : int
@@ -87,8 +102,6 @@ class SwapChain(AbstractEngine):
         Most sweeps of a chain that count, with `tol`.
     budget : float, optional
         Seconds for all graphs together.  Only then does the answer depend on the clock.
-    random_state : int
-        Seed; the same gives the same answer for any number of threads.
 
     Notes
     -----
@@ -120,7 +133,6 @@ class SwapChain(AbstractEngine):
     tol: float | None = None
     max_sweeps: int = 100_000
     budget: float | None = None
-    random_state: int = 0
     max_size: int = 500
 
     name = "swap_chain"
@@ -140,7 +152,6 @@ class SwapChain(AbstractEngine):
             keep(self, tempering=bool(self.tempering))
         keep(
             self,
-            random_state=check_count(self.random_state, f"random_state of {name}", 0),
             proposals=check_choice(self.proposals, f"proposals of {name}", (*_PERIODS,)),
             tol=check_fraction(
                 self.tol, f"tol of {name}", is_optional=True, lowest=LEAST_FRACTION
@@ -159,26 +170,6 @@ class SwapChain(AbstractEngine):
         records = min(self.n_sweeps, MOST_RECORDS)
         return math.log2(self.n_chains * (size + 1) * (32 * size + 10 * records))
 
-    def report(self, scores: Scores, *, n_jobs: int | None = None) -> ChainReport:
-        """Run the chains of one graph and return all that is known of them.
-
-        Parameters
-        ----------
-        scores : array of shape (m, m)
-            Log-weight of each edge; ``-inf`` forbids an edge.
-        n_jobs : int, optional
-            Threads; None means one, -1 all processors.  The report does not depend on it.
-
-        Returns
-        -------
-        ChainReport
-            Exchange rates, R-hat, effective samples beside the answer; no warning is given.
-        """
-        one = check_scores(scores)
-        self.check_size(len(one))
-        job = Job(check_jobs(n_jobs))
-        return self._reports(one[None], np.zeros(1, dtype=np.intp), job)[0]
-
     @property
     def _n_rungs(self) -> int | None:
         """The number of rungs, None to choose it."""
@@ -191,64 +182,82 @@ class SwapChain(AbstractEngine):
         """Sweeps of burn-in."""
         return self.n_sweeps // 2 if self.burn_in is None else self.burn_in
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
-        reports = self._reports(scores, members, job)
-        size = scores.shape[1]
-        warn_if_unmixed(reports, members)
-        is_mixed = all(report.is_mixed for report in reports)
-        log_partitions = np.array([report.log_partition for report in reports])
-        log_errors = np.array([report.log_partition_error for report in reports])
-        marginals = np.array([report.marginals for report in reports]).reshape(scores.shape)
-        errors = np.array([report.marginal_errors for report in reports])
-        diagnostics = Diagnostics(
-            engine=self.name,
-            reason=story(reports),
-            size=size,
-            n_graphs=len(reports),
-            certificate="asymptotic" if is_mixed else "heuristic",
-            n_samples=sum(report.n_chains * report.n_sweeps for report in reports),
-            is_converged=all(report.meets(self.tol) for report in reports),
-        )
-        if reports:
-            worst = int(np.argmax(log_errors))  # a NaN is the worst of all
-            middle, error = log_partitions[worst], log_errors[worst]
-            is_known = bool(is_mixed and np.isfinite(error))
-            diagnostics = replace(
-                diagnostics,
-                interval=(float(middle - 2 * error), float(middle + 2 * error))
-                if is_known
-                else None,
-                interval_certificate="asymptotic" if is_known else "",
-                log_partition_error=float(error),
-                marginal_error=max(report.marginal_error for report in reports),
-                effective_samples=min(report.effective_samples for report in reports),
-                acceptance=min(report.acceptance for report in reports),
-                r_hat=max(report.r_hat for report in reports),
-            )
-        return StackResult(
-            log_partitions,
-            marginals,
-            diagnostics,
-            is_exact=False,
-            log_partition_errors=log_errors,
-            marginal_errors=errors.reshape(scores.shape),
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much."""
+        return replace(
+            self,
+            n_sweeps=more_draws(self.n_sweeps, factor, _FEWEST_SWEEPS, MOST_SWEEPS),
+            max_sweeps=higher_limit(self.max_sweeps, factor, MOST_SWEEPS),
+            tol=smaller_error(self.tol, factor, _LARGEST_TOL),
         )
 
-    def _reports(
+    def own_samples(self, scores: FloatArray) -> "ChainSamples | None":
+        """Return the states of a chain where no exact table fits."""
+        if len(scores) <= SubsetDP().max_size:
+            return None
+        return ChainSamples(self, scores)
+
+    def _attempt(
+        self, scores: FloatArray, goal: Goal, job: Job
+    ) -> tuple[InferenceResult | None, tuple[str, ...]]:
+        """Let chains walk, if there is time for them to get anywhere."""
+        with goal.time.free():
+            load_kernels(SwapChain(n_sweeps=16, n_chains=1))
+        size, left = len(scores), goal.seconds
+        engine = replace(
+            self,
+            max_size=size,
+            tol=goal.tol / goal.factor(size),
+            budget=None if left == math.inf else max(left, 1e-3),
+            random_state=goal.seed,
+        )
+        seconds = 2.0 ** engine.log2_seconds(size)
+        if 0.5 * seconds > left:
+            return None, (not_tried(seconds, left),)
+        answer = engine._answer_one(scores, job)
+        told = answer.diagnostics
+        if told.is_trusted:
+            return answer, ()
+        return answer, (
+            f"chains have not mixed: R-hat {told.r_hat or math.nan:.3g}, "
+            f"{told.effective_samples or math.nan:.0f} effective samples",
+        )
+
+    def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
-    ) -> list[ChainReport]:
+    ) -> InferenceResult:
+        answers = [
+            answer.told(is_converged=meets(answer, self.tol))
+            for answer in self._answers(scores, members, job)
+        ]
+        warn_if_unmixed(answers, members)
+        empty = Diagnostics(
+            self.name, "asked for", scores.shape[1], 0, certificate="asymptotic"
+        )
+        whole = stack(answers, scores.shape, empty)
+        if len(answers) > 1:
+            told = [answer.diagnostics for answer in answers]
+            least = min(told, key=lambda one: one.acceptance or 0.0)
+            whole = whole.told(notes=least.notes)
+            if any(one.interval is None for one in told):
+                whole = whole.told(interval=None, interval_certificate="")
+        return whole
+
+    def _answers(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> list[InferenceResult]:
         """Run the chains of every graph of a stack, a few graphs at a time."""
         n_graphs, size = scores.shape[:2]
         weights, offsets = balanced(scores, members)
         if size <= 1:
-            return [ChainReport.certain(weights[g], offsets[g]) for g in range(n_graphs)]
+            return [certain_answer(weights[g], offsets[g]) for g in range(n_graphs)]
         schedule = Schedule(self.n_burned, self.n_sweeps, self.tol, self.max_sweeps)
         longest = self.n_sweeps if self.tol is None else self.max_sweeps
         per_group = 1 + _MOST_KEPT // (
             self.n_chains * size * (size + min(longest, MOST_RECORDS))
         )
         start = time.perf_counter()
-        reports: list[ChainReport] = []
+        answers: list[InferenceResult] = []
         for first in range(0, n_graphs, per_group):
             graphs = range(first, min(first + per_group, n_graphs))
             group = [
@@ -262,8 +271,8 @@ class SwapChain(AbstractEngine):
                 now = time.perf_counter()
                 left = max(start + self.budget - now, 0.0)
                 deadline = now + left * len(group) / (n_graphs - first)
-            reports += schedule.run(group, job, deadline)
-        return reports
+            answers += schedule.run(group, job, deadline)
+        return answers
 
     def start_chains(
         self, weights: FloatArray, offset: float, key: tuple[int, int]
@@ -293,3 +302,65 @@ class SwapChain(AbstractEngine):
             self.n_chains,
             key,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ChainSamples:
+    """The states of one chain: approximate samples that depend on each other."""
+
+    engine: SwapChain
+    scores: FloatArray
+
+    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
+        """Draw `n` matchings, (n, m), on one thread."""
+        return draw_chain(self.scores, n, rng=rng, engine=self.engine)
+
+
+def draw_chain(
+    scores: Scores,
+    n: int,
+    *,
+    thin: int = 10,
+    rng: Seed = None,
+    engine: SwapChain | None = None,
+) -> IntArray:
+    """Draw matchings, approximately and not independently, from one tempered chain.
+
+    Parameters
+    ----------
+    scores : array of shape (m, m)
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    n : int
+        Number of matchings.
+    thin : int
+        Sweeps from one matching to the next.
+    rng : int, numpy.random.Generator or None
+        Seed, generator, or None for fresh entropy.
+    engine : SwapChain, optional
+        What the chain does in a sweep, and how many it makes first.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        ``matchings[s, i]`` is the column of row i.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw_chain(np.array([[0.0, -np.inf], [0.0, 0.0]]), 2, rng=0)
+    array([[0, 1],
+           [0, 1]])
+    """
+    one = check_scores(scores)
+    n_draws = check_count(n, "n", 0)
+    every = check_count(thin, "thin", 1)
+    seed = int(check_rng(rng).integers(2**63))
+    chain = replace(engine or SwapChain(), n_chains=1, random_state=seed)
+    chain.check_size(len(one))
+    weights, offsets = balanced(one[None], np.zeros(1, dtype=np.intp))
+    if len(one) <= 1 or n_draws == 0:
+        return np.zeros((n_draws, len(one)), dtype=np.intp)
+    chains = chain.start_chains(weights[0], offsets[0], (seed, 0))
+    burn_in([chains], chain.n_burned, Job())
+    with enough_memory(f"an array of {n_draws} samples", 8.0 * n_draws * len(one)):
+        return chains.run(0, n_draws * every, every).trace.astype(np.intp)

@@ -1,9 +1,11 @@
 """The engines by name, and the functions most callers want."""
 
+from functools import cache
 from typing import Any
 
 from permatch._types import Scores
 from permatch.errors import InvalidOptionError, MarginalsUnavailableError
+from permatch.inference.answer import InferenceResult
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
@@ -11,23 +13,37 @@ from permatch.inference.enumeration import Enumeration
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
-from permatch.inference.result import InferenceResult
 from permatch.inference.ryser import Ryser
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.subset_dp import SubsetDP
 from permatch.inference.swap_chain import SwapChain
 
-_EXACT = (SmallBatch, Glynn, SubsetDP, Ryser, Enumeration)
-_APPROXIMATE = (Sparsified, Bethe, Nesting, SwapChain, HuberLaw)
-
-#: Every engine, by the name `engine=` takes.  A new engine is one word above.
+#: Every engine, by the name `engine=` takes.  A new engine is one word here.
 ENGINES: dict[str, type[AbstractEngine]] = {
-    engine.name: engine for engine in (AutoEngine, *_EXACT, *_APPROXIMATE)
+    engine.name: engine
+    for engine in (
+        AutoEngine,
+        SmallBatch,
+        Glynn,
+        SubsetDP,
+        Ryser,
+        Enumeration,
+        Sparsified,
+        Bethe,
+        Nesting,
+        SwapChain,
+        HuberLaw,
+    )
 }
 
 #: The names of the engines that are exact whatever the graph.
-EXACT_ENGINES = tuple(engine.name for engine in _EXACT)
+EXACT_ENGINES = tuple(name for name, kind in ENGINES.items() if kind.is_always_exact)
+
+
+@cache
+def _default_engine(name: str) -> AbstractEngine:
+    return ENGINES[name]()
 
 
 def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
@@ -41,7 +57,7 @@ def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
     if isinstance(engine, AbstractEngine):
         return engine
     if isinstance(engine, str) and engine in ENGINES:
-        return ENGINES[engine]()
+        return _default_engine(engine)
     raise InvalidOptionError(
         f"engine must be one of {', '.join(map(repr, ENGINES))} or an engine object such "
         f"as permatch.Glynn(max_size=32); got {engine!r}."

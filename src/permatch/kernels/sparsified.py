@@ -76,7 +76,7 @@ def _close_paths(losses, paths, regrets):
 
 
 @njit(cache=True, nogil=True)
-def merge(heads, tails, regrets, most, largest, labels):
+def merge_nodes(heads, tails, regrets, most, largest, labels):
     """Join nodes along edges, least regret first, into blocks of at most `largest` nodes.
 
     Edges with a regret above `most` join nothing.  Fill `labels` with the block of every

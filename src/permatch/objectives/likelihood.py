@@ -20,7 +20,6 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import MAX_SCORE
 from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
-from permatch.inference.effort import draws, with_own_seed
 from permatch.objectives.stacks import FeatureStack
 
 # Beliefs that still change by more are no good.
@@ -126,14 +125,14 @@ class MatchingLikelihood:
                     "scores must stay finite during learning; features times coefficients "
                     "are beyond float64. Divide the features by a large number."
                 )
-            engine = with_own_seed(self.engine, k)  # stacks number their graphs alike
+            engine = self.engine.with_seed(k)  # stacks number their graphs alike
             result = engine.infer(scores, n_jobs=self.n_jobs, check=False)
             terms.append(float(weight @ result.log_partition))
             grad += stack.expected_features(weight[:, None, None] * result.marginals)
             is_exact &= result.is_exact
             if result.diagnostics.certificate == "rigorous":
                 bounds += _gradient_bounds(stack.features, weight, result.marginal_errors)
-            elif not result.is_exact and not draws(engine):
+            elif not result.is_exact and not engine.draws:
                 bounds += np.nan
             if _is_doubtful(result.diagnostics, engine):
                 doubtful.append(stack.size)
@@ -153,7 +152,7 @@ def _gradient_bounds(
 
 def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
     """Return whether an engine says that its answer is not what it was asked for."""
-    if draws(engine) and found.certificate == "heuristic":
+    if engine.draws and found.certificate == "heuristic":
         return True
     # Beliefs that tend to 0 and 1 for ever are good enough long before they settle.
     return not found.is_converged and (found.residual or np.inf) > _UNSETTLED

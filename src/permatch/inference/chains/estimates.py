@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permatch._types import FloatArray
+from permatch.inference.answer import InferenceResult
 from permatch.inference.chains.diagnostics import effective_samples, split_r_hat
 from permatch.inference.chains.ladder import Ladder
-from permatch.inference.chains.report import ChainReport
+from permatch.inference.chains.report import chain_answer
 from permatch.kernels.scaling import reduce_and_match
 from permatch.kernels.sparsified import fill_regrets
 
@@ -35,8 +36,8 @@ class ChainOutput:
 
 def sum_up(
     outputs: list[ChainOutput], ladder: Ladder, offset: float, n_sweeps: int
-) -> ChainReport:
-    """Return the report on a graph whose log-partition is `offset` above its ladder's."""
+) -> InferenceResult:
+    """Return the answer for a graph whose log-partition is `offset` above its ladder's."""
     marginals, errors, inflation = _marginals(outputs)
     log_partition, log_error = _log_partition(outputs, ladder, inflation)
     series = _monitored(outputs, marginals)
@@ -48,11 +49,11 @@ def sum_up(
     is_allowed = ladder.cold > -np.inf
     errors = np.where(is_allowed, np.hypot(errors, 1.0 / n_seen), 0.0)
     shortfall = _shortfall(outputs, ladder.cold, marginals, errors, n_seen)
-    return ChainReport(
-        log_partition=offset + log_partition,
-        log_partition_error=log_error,
-        marginals=marginals,
-        marginal_errors=errors,
+    return chain_answer(
+        offset + log_partition,
+        log_error,
+        marginals,
+        errors,
         effective_samples=n_effective,
         r_hat=float(r_hats.max()),
         energy_r_hat=float(r_hats[0]),

@@ -1,12 +1,13 @@
-"""What the chains of one graph say, and how far they can be trusted."""
+"""The answer that the chains of one graph give, and how far it can be trusted."""
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch.inference.answer import Diagnostics, InferenceResult
 
 #: Chains are taken as mixed up to this R-hat and from so many effective samples, ...
 LARGEST_R_HAT = 1.05
@@ -15,11 +16,25 @@ FEWEST_SAMPLES = 100
 LARGEST_SHORTFALL = 3.5
 
 
-@dataclass(frozen=True, eq=False)
-class ChainReport:
-    """What the chains of one graph say, and how far they can be trusted.
+def chain_answer(
+    log_partition: float,
+    log_partition_error: float,
+    marginals: FloatArray,
+    marginal_errors: FloatArray,
+    *,
+    effective_samples: float,
+    r_hat: float,
+    energy_r_hat: float,
+    shortfall: float,
+    betas: FloatArray,
+    exchange_rates: FloatArray,
+    move_rate: float,
+    n_sweeps: int,
+    n_chains: int,
+) -> InferenceResult:
+    """Return what the chains of one graph say, and whether they have mixed.
 
-    Attributes
+    Parameters
     ----------
     log_partition, log_partition_error : float
         Estimate by stepping stones and its standard error; NaN without tempering.
@@ -44,100 +59,99 @@ class ChainReport:
         Sweeps per chain, burn-in left out.
     n_chains : int
         Number of chains.
+
+    Returns
+    -------
+    InferenceResult
+        Its certificate is "heuristic" if chains have not mixed; the numbers that only
+        chains have are among the figures of its diagnostics.
     """
-
-    log_partition: float
-    log_partition_error: float
-    marginals: FloatArray
-    marginal_errors: FloatArray
-    effective_samples: float
-    r_hat: float
-    energy_r_hat: float
-    shortfall: float
-    betas: FloatArray
-    exchange_rates: FloatArray
-    move_rate: float
-    n_sweeps: int
-    n_chains: int
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether chains agree and moved often enough for errors to mean something."""
-        return (
-            self.r_hat <= LARGEST_R_HAT
-            and self.effective_samples >= FEWEST_SAMPLES
-            and self.shortfall <= LARGEST_SHORTFALL
-            and self.log_partition_error != math.inf
-        )
-
-    @classmethod
-    def certain(cls, weights: FloatArray, offset: float) -> "ChainReport":
-        """Report on a graph with at most one edge, which needs no chain."""
-        return cls(
-            float(offset + np.log(weights).sum()),
-            0.0,
-            np.ones_like(weights),
-            np.zeros_like(weights),
-            float(FEWEST_SAMPLES),
-            1.0,
-            1.0,
-            0.0,
-            np.ones(1),
-            np.zeros(0),
-            1.0,
-            0,
-            0,
-        )
-
-    @property
-    def acceptance(self) -> float:
-        """The smallest exchange rate; the move rate without tempering."""
-        return float(min(self.exchange_rates, default=self.move_rate))
-
-    def meets(self, tol: float | None) -> bool:
-        """Whether chains have mixed and no standard error is above `tol`, if given."""
-        return self.is_mixed and (tol is None or self.marginal_error <= tol)
-
-    @property
-    def marginal_error(self) -> float:
-        """The largest standard error of a marginal."""
-        return float(self.marginal_errors.max(initial=0.0))
+    is_mixed = (
+        r_hat <= LARGEST_R_HAT
+        and effective_samples >= FEWEST_SAMPLES
+        and shortfall <= LARGEST_SHORTFALL
+        and log_partition_error != math.inf
+    )
+    note = f"{n_chains} chains of {n_sweeps} sweeps"
+    if len(exchange_rates):
+        low, high = exchange_rates.min(), exchange_rates.max()
+        note += f", {len(betas)} rungs that exchange {low:.0%} to {high:.0%} of the time"
+    reach = 2 * log_partition_error
+    is_bracketed = is_mixed and math.isfinite(reach)
+    told = Diagnostics(
+        engine="swap_chain",
+        choice="asked for",
+        size=len(marginals),
+        certificate="asymptotic" if is_mixed else "heuristic",
+        interval=(log_partition - reach, log_partition + reach) if is_bracketed else None,
+        interval_certificate="asymptotic" if is_bracketed else "",
+        n_samples=n_chains * n_sweeps,
+        effective_samples=effective_samples,
+        acceptance=float(min(exchange_rates, default=move_rate)),
+        r_hat=r_hat,
+        notes=(note,),
+        figures={
+            "energy_r_hat": energy_r_hat,
+            "shortfall": shortfall,
+            "betas": betas,
+            "exchange_rates": exchange_rates,
+            "move_rate": move_rate,
+            "n_sweeps": n_sweeps,
+            "n_chains": n_chains,
+        },
+    )
+    return InferenceResult(
+        log_partition, marginals, False, told, log_partition_error, marginal_errors
+    ).reported()
 
 
-def warn_if_unmixed(reports: list[ChainReport], members: IntArray) -> None:
+def certain_answer(weights: FloatArray, offset: float) -> InferenceResult:
+    """Return the answer for a graph with at most one edge, which needs no chain."""
+    return chain_answer(
+        float(offset + np.log(weights).sum()),
+        0.0,
+        np.ones_like(weights),
+        np.zeros_like(weights),
+        effective_samples=float(FEWEST_SAMPLES),
+        r_hat=1.0,
+        energy_r_hat=1.0,
+        shortfall=0.0,
+        betas=np.ones(1),
+        exchange_rates=np.zeros(0),
+        move_rate=1.0,
+        n_sweeps=0,
+        n_chains=0,
+    )
+
+
+def meets(answer: InferenceResult, tol: float | None) -> bool:
+    """Return whether chains have mixed and no standard error is above `tol`, if given."""
+    return answer.diagnostics.is_trusted and (tol is None or answer.largest_error <= tol)
+
+
+def warn_if_unmixed(answers: Sequence[InferenceResult], members: IntArray) -> None:
     """Warn, in the name of `infer`, of the graph furthest from having mixed."""
-    lost = [g for g, report in enumerate(reports) if not report.is_mixed]
+    lost = [g for g, answer in enumerate(answers) if not answer.diagnostics.is_trusted]
     if not lost:
         return
-    worst = max(lost, key=lambda g: (reports[g].r_hat, reports[g].shortfall))
-    report = reports[worst]
+    reports = [answer.diagnostics for answer in answers]
+    worst = max(
+        lost, key=lambda g: (reports[g].r_hat or 0.0, reports[g].figures["shortfall"])
+    )
+    told = reports[worst]
     others = f" (like {len(lost) - 1} others)" if len(lost) > 1 else ""
-    advice = f"Raise n_sweeps (now {report.n_sweeps})"
-    if len(report.betas) == 1:
+    advice = f"Raise n_sweeps (now {told.figures['n_sweeps']})"
+    if len(told.figures["betas"]) == 1:
         advice += ", or set tempering=True"
     missed = ""
-    if report.shortfall > LARGEST_SHORTFALL:
+    if told.figures["shortfall"] > LARGEST_SHORTFALL:
         missed = "; and it has missed matchings that are likely"
     warnings.warn(
-        f"SwapChain has not mixed: graph {members[worst]} of size {len(report.marginals)}"
+        f"SwapChain has not mixed: graph {members[worst]} of size {told.size}"
         f"{others} should have R-hat at most {LARGEST_R_HAT} and at least {FEWEST_SAMPLES} "
-        f"effective samples, got {report.r_hat:.3f} and {report.effective_samples:.0f}"
+        f"effective samples, got {told.r_hat:.3f} and {told.effective_samples:.0f}"
         f"{missed}. Its marginals and their errors are not to be trusted. "
         f"{advice}, or use another engine.",
         RuntimeWarning,
         stacklevel=5,
     )
-
-
-def story(reports: list[ChainReport]) -> str:
-    """Say how the chains of the graph that exchanged least were run."""
-    if not reports:
-        return "asked for"
-    report = min(reports, key=lambda report: report.acceptance)
-    story = f"asked for: {report.n_chains} chains of {report.n_sweeps} sweeps"
-    if len(report.exchange_rates):
-        low, high = report.exchange_rates.min(), report.exchange_rates.max()
-        story += (
-            f", {len(report.betas)} rungs that exchange {low:.0%} to {high:.0%} of the time"
-        )
-    return story

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
+from permatch.inference.answer import InferenceResult
 from permatch.inference.base import Job, check_feasible
 from permatch.inference.chains.estimates import ChainOutput, sum_up
 from permatch.inference.chains.ladder import Ladder
-from permatch.inference.chains.report import ChainReport
+from permatch.inference.chains.report import meets
 from permatch.inference.chains.starts import starting_matchings
 from permatch.kernels.random import seed_state
 from permatch.kernels.sliced import scale_stack
@@ -135,7 +136,7 @@ class GraphChains:
         )
         self.states = [np.ascontiguousarray(state[source]) for state in self.states]
 
-    def report(self, n_sweeps: int) -> ChainReport:
+    def answer(self, n_sweeps: int) -> InferenceResult:
         """Sum up the last stage, of `n_sweeps` sweeps."""
         return sum_up(self.outputs, self.ladder, self.offset, n_sweeps)
 
@@ -149,7 +150,9 @@ class Schedule:
     tol: float | None = None
     max_sweeps: int = 0
 
-    def run(self, group: list[GraphChains], job: Job, deadline: float) -> list[ChainReport]:
+    def run(
+        self, group: list[GraphChains], job: Job, deadline: float
+    ) -> list[InferenceResult]:
         """Burn in and run some graphs of one size, until done or out of time."""
         n_burned, n_sweeps, pace = self.n_burned, self.n_sweeps, 0.0
         if deadline < math.inf:
@@ -163,15 +166,15 @@ class Schedule:
         affordable = _affordable(deadline, pace * len(group))
         n_sweeps = max(min(n_sweeps, affordable), _FEWEST_SWEEPS)
         pace = run_stage(group, n_sweeps, job, n_sweeps * pace * len(group))
-        reports = [chains.report(n_sweeps) for chains in group]
+        answers = [chains.answer(n_sweeps) for chains in group]
         while self.tol is not None:
-            longer = {g: self._longer(report) for g, report in enumerate(reports)}
+            longer = {g: self._longer(answer) for g, answer in enumerate(answers)}
             total = sum(longer.values())
             share = min(_affordable(deadline, pace) / max(total, 1), 1.0)
             longer = {
                 g: int(share * n)
                 for g, n in longer.items()
-                if share * n > reports[g].n_sweeps
+                if share * n > answers[g].diagnostics.figures["n_sweeps"]
             }
             if not longer:
                 break
@@ -180,17 +183,18 @@ class Schedule:
             again = [group[g] for g in longer]
             run_stage(again, list(longer.values()), job, share * total * pace)
             for g, n in longer.items():
-                reports[g] = group[g].report(n)
-        return reports
+                answers[g] = group[g].answer(n)
+        return answers
 
-    def _longer(self, report: ChainReport) -> int:
+    def _longer(self, answer: InferenceResult) -> int:
         """Return how many sweeps to try next; 0 if these will do."""
-        if self.tol is None or report.meets(self.tol):
+        if self.tol is None or meets(answer, self.tol):
             return 0
         growth = 2.0
-        if report.is_mixed:
-            growth = min(max(1.2 * (report.marginal_error / self.tol) ** 2, 1.2), 8.0)
-        return min(int(growth * report.n_sweeps), self.max_sweeps)
+        if answer.diagnostics.is_trusted:
+            growth = min(max(1.2 * (answer.largest_error / self.tol) ** 2, 1.2), 8.0)
+        n_sweeps = answer.diagnostics.figures["n_sweeps"]
+        return min(int(growth * n_sweeps), self.max_sweeps)
 
 
 def burn_in(group: list[GraphChains], n_sweeps: int, job: Job) -> float:

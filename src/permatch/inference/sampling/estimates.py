@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.inference.sampling.betting import MeanInterval
+from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.sampling.proposals import Plan
 from permatch.kernels.nesting import Sums
 
@@ -15,84 +14,40 @@ from permatch.kernels.nesting import Sums
 _FEWEST_EFFECTIVE, _FEWEST_FILTERS, _FEWEST_PARTICLES = 100.0, 5.0, 1000
 # ... nor those of which one draw, or one filter, weighs more than this.
 _LARGEST_SHARE, _LARGEST_SHARE_OF_FILTER = 0.05, 0.25
-# Neither is an estimate so many standard errors outside of an interval that holds.
-_FAR_OUT = 4.0
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """An estimate with its standard errors.
+def _estimate(
+    log_partition: float,
+    log_partition_error: float,
+    marginals: FloatArray,
+    marginal_errors: FloatArray,
+    n_draws: int,
+    effective: float,
+    figures: dict[str, float],
+) -> InferenceResult:
+    """Return an estimate with its standard errors, from so many (effective) draws.
 
-    Attributes
-    ----------
-    log_partition, log_partition_error : float
-        Estimate and standard error.
-    marginals, marginal_errors : ndarray of shape (m, m)
-        Estimates and standard errors.
-    n_draws : int
-        Draws made.
-    effective : float
-        As many independent draws would tell as much.
-    relative_variance : float
-        Variance of a draw's weight over its squared mean.
-    largest_share : float
-        Share of the heaviest draw, or filter, in the sum of weights.
-    effective_filters : float
-        As many filters of equal weights would tell as much; infinite for plain draws.
+    The figures: ``relative_variance``, of a draw's weight over its squared mean;
+    ``largest_share`` of a draw, or filter, in the sum of weights; ``effective_filters``, as
+    many filters of equal weights would tell as much, infinite for plain draws.
     """
+    told = Diagnostics(
+        "nesting",
+        "asked for",
+        len(marginals),
+        certificate="asymptotic",
+        n_samples=n_draws,
+        effective_samples=effective,
+        figures=figures,
+    )
+    return InferenceResult(
+        log_partition, marginals, False, told, log_partition_error, marginal_errors
+    )
 
-    log_partition: float
-    log_partition_error: float
-    marginals: FloatArray
-    marginal_errors: FloatArray
-    n_draws: int
-    effective: float
-    relative_variance: float
-    largest_share: float
-    effective_filters: float = math.inf
 
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What is known of one graph, its log-partition relative to the best matching."""
-
-    estimate: Estimate
-    interval: tuple[float, float]
-    interval_certificate: str
-    n_draws: int
-    is_trusted: bool
-    is_converged: bool
-    acceptance: float | None = None
-    note: str = ""
-
-    def with_guarantee(
-        self, found: MeanInterval | None, n_bet: int, log_bound: float
-    ) -> "Answer":
-        """Return the answer with a guaranteed interval, if `n_bet` bets came to an end."""
-        if found is None:
-            note = "too few draws for a rigorous interval"
-            return replace(
-                self,
-                n_draws=self.n_draws + n_bet,
-                is_converged=False,
-                note="; ".join(filter(None, [self.note, note])),
-            )
-        low, high = log_bound + math.log(found.low), log_bound + math.log(found.high)
-        # The estimate stays where its standard error is true: any other value would need an
-        # error of its own.  Far outside of the interval, it is not to be trusted.
-        value, error = self.estimate.log_partition, self.estimate.log_partition_error
-        is_near = max(low - value, value - high) <= _FAR_OUT * error + 1e-9
-        note = "" if is_near else "the estimate lies outside of the rigorous interval"
-        return replace(
-            self,
-            interval=(low, high),
-            interval_certificate="rigorous",
-            n_draws=self.n_draws + n_bet,
-            is_trusted=self.is_trusted and is_near,
-            is_converged=self.is_converged and is_near,
-            acceptance=found.mean,
-            note="; ".join(filter(None, [self.note, note])),
-        )
+def effective_draws(estimate: InferenceResult) -> float:
+    """Return how many independent draws would tell as much."""
+    return estimate.diagnostics.effective_samples or 0.0
 
 
 def empty_sums(size: int) -> Sums:
@@ -138,7 +93,7 @@ def relative_variance(sums: Sums) -> float:
     return max(0.0, n_draws * square / total**2 - 1.0) if total > 0.0 else math.inf
 
 
-def estimate_from_draws(plan: Plan, sums: Sums) -> Estimate:
+def estimate_from_draws(plan: Plan, sums: Sums) -> InferenceResult:
     """Return the estimate that independent draws of one plan give.
 
     The marginals are ratios, whose standard error is that of ``sum w (b - p) / sum w``.
@@ -154,19 +109,22 @@ def estimate_from_draws(plan: Plan, sums: Sums) -> Estimate:
         errors = np.zeros_like(marginals)
     else:
         errors = np.hypot(np.sqrt(np.maximum(spread, 0.0)) / total, 1.0 / effective)
-    return Estimate(
+    return _estimate(
         plan.log_bound + log_mean(sums),
         math.sqrt(variance / n_draws),
         plan.to_graph(np.minimum(marginals, 1.0)),
         plan.to_graph(errors),
         int(n_draws),
         effective,
-        variance,
-        largest / total,
+        {
+            "relative_variance": variance,
+            "largest_share": largest / total,
+            "effective_filters": math.inf,
+        },
     )
 
 
-def estimate_from_filters(ends: Sequence[tuple[Plan, Sums]]) -> Estimate:
+def estimate_from_filters(ends: Sequence[tuple[Plan, Sums]]) -> InferenceResult:
     """Return the estimate of several particle filters, its error by their spread.
 
     Where a few filters outweigh the rest, their weighted spread says nothing: it is 0 if
@@ -193,16 +151,18 @@ def estimate_from_filters(ends: Sequence[tuple[Plan, Sums]]) -> Estimate:
     effective = max(doubt, 1e-12) / max(float(np.sum(variances)), 1e-300)
     per_filter = 1.0 / min(max(variance, 1e-6), 1.0) ** 2
     effective = min(effective, effective_filters * per_filter, float(n_draws))
-    return Estimate(
+    return _estimate(
         float(logs.max() + math.log(weights.mean())),
         math.sqrt(max(variance / n_filters, _variance(logs[is_alive]) / effective_filters)),
         np.minimum(marginals, 1.0),
         np.minimum(np.hypot(np.sqrt(variances), 1.0 / effective), 1.0),
         n_draws,
         effective,
-        variance * n_draws / n_filters,
-        float(shares.max()),
-        effective_filters,
+        {
+            "relative_variance": variance * n_draws / n_filters,
+            "largest_share": float(shares.max()),
+            "effective_filters": effective_filters,
+        },
     )
 
 
@@ -215,39 +175,35 @@ def _variance(values: FloatArray) -> float:
     return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def pool(estimates: Sequence[Estimate]) -> Estimate:
+def pool(estimates: Sequence[InferenceResult]) -> InferenceResult:
     """Return the mean of independent estimates, each by its effective draws."""
     if len(estimates) == 1:
         return estimates[0]
-    effective = np.array([estimate.effective for estimate in estimates])
+    effective = np.array([effective_draws(estimate) for estimate in estimates])
     shares = effective / effective.sum()
-    n_draws = sum(estimate.n_draws for estimate in estimates)
+    weighted = list(zip(shares, estimates, strict=True))
+    n_draws = sum(estimate.diagnostics.n_samples for estimate in estimates)
+    figures = [estimate.diagnostics.figures for estimate in estimates]
     inverse = sum(
-        float(a) ** 2 / e.effective_filters for a, e in zip(shares, estimates, strict=True)
+        float(a) ** 2 / f["effective_filters"] for a, f in zip(shares, figures, strict=True)
     )
-    return Estimate(
-        float(sum(a * e.log_partition for a, e in zip(shares, estimates, strict=True))),
-        math.sqrt(
-            sum(
-                (a * e.log_partition_error) ** 2
-                for a, e in zip(shares, estimates, strict=True)
-            )
-        ),
-        np.asarray(sum(a * e.marginals for a, e in zip(shares, estimates, strict=True))),
-        np.sqrt(
-            sum(
-                (a * e.marginal_errors) ** 2 for a, e in zip(shares, estimates, strict=True)
-            )
-        ),
+    largest = (a * f["largest_share"] for a, f in zip(shares, figures, strict=True))
+    return _estimate(
+        float(sum(a * e.log_partition for a, e in weighted)),
+        math.sqrt(sum((a * e.log_partition_error) ** 2 for a, e in weighted)),
+        np.asarray(sum(a * e.marginals for a, e in weighted)),
+        np.sqrt(sum((a * e.marginal_errors) ** 2 for a, e in weighted)),
         n_draws,
         float(effective.sum()),
-        n_draws / float(effective.sum()) - 1.0,
-        max(float(a * e.largest_share) for a, e in zip(shares, estimates, strict=True)),
-        1.0 / inverse if inverse > 0.0 else math.inf,
+        {
+            "relative_variance": n_draws / float(effective.sum()) - 1.0,
+            "largest_share": max(map(float, largest)),
+            "effective_filters": 1.0 / inverse if inverse > 0.0 else math.inf,
+        },
     )
 
 
-def disagree(one: Estimate, other: Estimate, tol: float) -> bool:
+def disagree(one: InferenceResult, other: InferenceResult, tol: float) -> bool:
     """Return whether two independent estimates of the same differ beyond their errors.
 
     Four standard errors for the log-partition; for marginals six, since there are many,
@@ -261,15 +217,16 @@ def disagree(one: Estimate, other: Estimate, tol: float) -> bool:
     return bool((gaps > np.maximum(6.0 * errors, tol)).any())
 
 
-def is_even(estimate: Estimate) -> bool:
+def is_even(estimate: InferenceResult) -> bool:
     """Return whether enough draws, or filters, stand behind the errors of an estimate."""
-    if estimate.effective < _FEWEST_EFFECTIVE:
+    if effective_draws(estimate) < _FEWEST_EFFECTIVE:
         return False
-    if estimate.effective_filters == math.inf:  # plain draws
-        return estimate.largest_share <= _LARGEST_SHARE
+    figures = estimate.diagnostics.figures
+    if figures["effective_filters"] == math.inf:  # plain draws
+        return figures["largest_share"] <= _LARGEST_SHARE
     return (
-        estimate.largest_share <= _LARGEST_SHARE_OF_FILTER
-        and estimate.effective_filters >= _FEWEST_FILTERS
+        figures["largest_share"] <= _LARGEST_SHARE_OF_FILTER
+        and figures["effective_filters"] >= _FEWEST_FILTERS
         # What a few filters of few particles each say of their own spread is rough.
-        and estimate.n_draws >= _FEWEST_PARTICLES
+        and estimate.diagnostics.n_samples >= _FEWEST_PARTICLES
     )

@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import enough_memory
 from permatch.errors import PrecisionError, SizeLimitError
+from permatch.inference.blocks import Sparsification, plan_blocks
 from permatch.inference.sampling.estimates import empty_sums, log_mean
 from permatch.inference.sampling.nesting_table import NestingTable
-from permatch.inference.sparsification import plan_blocks
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
 from permatch.kernels.random import seed_state
 from permatch.kernels.sliced_draws import add_chunk
@@ -31,8 +30,8 @@ class MatchingSamples:
 
     Attributes
     ----------
-    blocks : sequence of pairs of int arrays
-        Rows and columns of each block.
+    split : Sparsification
+        The blocks.
     tables : sequence of SamplingTable or NestingTable
         What each block is drawn from.
 
@@ -44,7 +43,7 @@ class MatchingSamples:
     (4, 30)
     """
 
-    blocks: Sequence[tuple[IntArray, IntArray]]
+    split: Sparsification
     tables: Sequence[SamplingTable | NestingTable]
 
     @classmethod
@@ -62,18 +61,16 @@ class MatchingSamples:
             Ready to sample from.
         """
         size, largest = len(scores), SubsetDP().max_size
-        blocks: Sequence[tuple[IntArray, IntArray]] = [(np.arange(size), np.arange(size))]
+        split = Sparsification.whole(size)
         if size > largest:
             found = plan_blocks(scores, NEGLIGIBLE, largest, is_any_size=True)
             if found is not None and found.is_certified and len(found.blocks) > 1:
-                blocks = found.blocks
+                split = found
         return cls(
-            blocks,
+            split,
             [
-                (SamplingTable if len(rows) <= largest else NestingTable).build(
-                    np.ascontiguousarray(scores[np.ix_(rows, cols)])
-                )
-                for rows, cols in blocks
+                (SamplingTable if len(part) <= largest else NestingTable).build(part)
+                for part in split.parts(scores)
             ],
         )
 
@@ -102,14 +99,10 @@ class MatchingSamples:
         for log_share, table in zip(self._log_shares, self.tables, strict=True):
             if isinstance(table, NestingTable):
                 _check_share(log_share, len(table.plan.order), n)
-        size = sum(len(rows) for rows, _ in self.blocks)
-        if len(self.blocks) == 1:
+        if len(self.tables) == 1:
             return _draw(self.tables[0], n, rng, n_jobs)
-        with enough_memory(f"an array of {n} samples", 8.0 * n * size):
-            matchings = np.empty((n, size), dtype=np.intp)
-        for (rows, cols), table in zip(self.blocks, self.tables, strict=True):
-            matchings[:, rows] = cols[_draw(table, n, rng, n_jobs)]
-        return matchings
+        drawn = (_draw(table, n, rng, n_jobs) for table in self.tables)
+        return self.split.join_matchings(drawn, n)
 
     @cached_property
     def _log_shares(self) -> list[float]:

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
-from permatch.inference.allowance import Allowance
-from permatch.inference.base import Job
+from permatch.inference.answer import InferenceResult
 from permatch.inference.sampling.estimates import (
-    Answer,
-    Estimate,
     add_sums,
     disagree,
+    effective_draws,
     empty_sums,
     estimate_from_draws,
     estimate_from_filters,
@@ -101,7 +100,7 @@ class NestingRun:
 
     # ---- rounds
 
-    def answer(self, watch: Allowance) -> Answer:
+    def answer(self, watch: Allowance) -> InferenceResult:
         """Draw until the tolerance, the most draws or the budget is reached."""
         options = self._options
         if all(plan.is_certain for plan in self.plans):
@@ -135,16 +134,17 @@ class NestingRun:
             else:
                 self._draw(self._shared_out(math.ceil(wanted / _CHUNK)))
 
-    def _lack(self, estimate: Estimate) -> float:
+    def _lack(self, estimate: InferenceResult) -> float:
         """Return how many more draws are needed, as a multiple of those made."""
         tol = self._options.tol
         if tol is None:
             return 0.0
         enough = self._log_edges / (2.0 * tol**2)
-        by_effective = enough / estimate.effective - 1.0
+        effective = effective_draws(estimate)
+        by_effective = enough / effective - 1.0
         small = tol / math.sqrt(2.0 * self._log_edges)
-        by_error = (float(estimate.marginal_errors.max(initial=0.0)) / small) ** 2 - 1.0
-        fewest = _FEWEST_EFFECTIVE / estimate.effective - 1.0
+        by_error = (estimate.largest_error / small) ** 2 - 1.0
+        fewest = _FEWEST_EFFECTIVE / effective - 1.0
         return min(by_effective, max(by_error, fewest))
 
     def _shared_out(self, n_chunks: int) -> list[tuple[int, int]]:
@@ -236,7 +236,7 @@ class NestingRun:
 
     # ---- particles
 
-    def _filter(self, watch: Allowance, n_particles: int) -> Answer:
+    def _filter(self, watch: Allowance, n_particles: int) -> InferenceResult:
         """Run particle filters until the tolerance is met; their spread is the error."""
         options = self._options
         ends: list[list[Sums]] = [[] for _ in self.plans]
@@ -281,7 +281,7 @@ class NestingRun:
                 note = f"particle filters of {n_particles}"
                 if n_particles < n_asked:
                     note += f", the budget being too short for {n_asked}"
-                return self._finish(estimates, is_met, before + n_done, note)
+                return self._finish(estimates, is_met, before + n_done, (note,))
             n_each = max(1, int(wanted / (n_particles * len(ends))))
 
     # ---- the end
@@ -290,7 +290,7 @@ class NestingRun:
     def _n_draws(self) -> int:
         return int(sum(sums.totals[4] for sums in self._sums))
 
-    def _estimates(self) -> list[Estimate]:
+    def _estimates(self) -> list[InferenceResult]:
         return [
             estimate_from_draws(plan, sums)
             for plan, sums in zip(self.plans, self._sums, strict=True)
@@ -299,11 +299,11 @@ class NestingRun:
 
     def _finish(
         self,
-        estimates: list[Estimate],
+        estimates: list[InferenceResult],
         is_met: bool,
         n_draws: int | None = None,
-        note: str = "",
-    ) -> Answer:
+        notes: tuple[str, ...] = (),
+    ) -> InferenceResult:
         n_draws = self._n_draws if n_draws is None else n_draws
         if not estimates:
             raise PrecisionError(
@@ -319,16 +319,16 @@ class NestingRun:
             tol = self._options.tol or 0.0
             is_trusted = is_trusted and not disagree(estimates[0], estimates[1], tol)
         if not is_trusted:
-            note = "; ".join(filter(None, [note, "weights too uneven to be trusted"]))
+            notes = (*notes, "weights too uneven to be trusted")
+        value = whole.log_partition
         reach = whole.log_partition_error * math.sqrt(2.0) * _erfcinv(self._options.delta)
-        return Answer(
-            whole,
-            (whole.log_partition - reach, whole.log_partition + reach),
-            "asymptotic",
-            n_draws,
-            is_trusted,
-            is_met and is_trusted,
-            note=note,
+        return whole.told(
+            certificate="asymptotic" if is_trusted else "heuristic",
+            interval=(value - reach, value + reach),
+            interval_certificate="asymptotic",
+            n_samples=n_draws,
+            is_converged=is_met and is_trusted,
+            notes=notes,
         )
 
 

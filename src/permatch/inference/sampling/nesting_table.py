@@ -8,7 +8,7 @@ import numpy as np
 from permatch._types import IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError
-from permatch.inference.base import Job
+from permatch.inference.base import Job, reduce_stack
 from permatch.inference.sampling.estimates import empty_sums, log_mean
 from permatch.inference.sampling.proposals import (
     Plan,
@@ -16,7 +16,6 @@ from permatch.inference.sampling.proposals import (
     make_plan,
     tightest_plan,
 )
-from permatch.inference.scaling import reduce_stack
 from permatch.kernels.random import seed_state
 from permatch.kernels.sliced_draws import accept_chunk, add_chunk
 

@@ -3,89 +3,50 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from permatch._parallel import Job
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
 from permatch.errors import PrecisionError
 from permatch.inference._options import (
     LEAST_FRACTION,
     MOST_DRAWS,
     check_fraction,
     check_limited_count,
+    higher_limit,
     keep,
+    more_draws,
+    smaller_error,
 )
-from permatch.inference.base import AbstractEngine, Job
-from permatch.inference.result import Diagnostics, StackResult
+from permatch.inference.answer import Diagnostics, InferenceResult
+from permatch.inference.sampling.engine import RandomEngine
 from permatch.inference.sampling.gbas import CoinEstimate, heads_needed
-from permatch.inference.scaling import reduce_stack
 
 _ADVICE = (
     "Raise max_trials, or use engine='nesting', whose weighted draws need no acceptance."
 )
+
+# Fewer samples tell nothing; errors asked for with less effort stay below this.
+_FEWEST_DRAWS, _LARGEST_EPSILON = 32, 0.5
 
 #: Makes one chunk of trials: the number of the chunk -> the numbers, within the chunk, of
 #: the accepted trials, and their matchings.
 Trials = Callable[[int], tuple[IntArray, IntArray]]
 
 
-@dataclass(frozen=True, eq=False)
-class Accepted:
-    """Exact samples, and what it took to get them.
-
-    Attributes
-    ----------
-    matchings : ndarray of shape (n, m)
-        Independent samples.
-    coins : CoinEstimate
-        Trials and acceptances.
-    log_bound : float
-        A trial is accepted with probability ``Z / exp(log_bound)``.
-    """
-
-    matchings: IntArray
-    coins: CoinEstimate
-    log_bound: float
-
-    @property
-    def acceptance(self) -> float:
-        """Share of trials accepted."""
-        return self.coins.n_heads / self.coins.n_tosses
-
-    def log_partition(self, has_known_error: bool) -> tuple[float, float]:
-        """Return an estimate and its standard error.
-
-        With `has_known_error` it is the one whose relative error has a known distribution,
-        else the one of smaller variance.
-        """
-        coins = self.coins
-        if has_known_error:
-            return self.log_bound + coins.log_probability, 1.0 / math.sqrt(coins.n_heads)
-        share = (coins.n_heads - 1) / (coins.n_tosses - 1)
-        error = math.sqrt((1.0 - self.acceptance) / coins.n_heads)
-        return self.log_bound + math.log(share), error
-
-    def marginals(self) -> tuple[FloatArray, FloatArray]:
-        """Return the shares of the edges among the samples, and their standard errors."""
-        n, size = self.matchings.shape
-        cells = np.arange(size) * size + self.matchings
-        counts = np.bincount(cells.ravel(), minlength=size * size).reshape(size, size)
-        shares = counts / n
-        # One sample more or less stands behind every error: an edge never seen is possible.
-        return shares, np.hypot(np.sqrt(shares * (1.0 - shares) / n), 1.0 / n)
-
-
 @dataclass(frozen=True, kw_only=True)
-class PerfectSampler(AbstractEngine):
+class PerfectSampler(RandomEngine):
     """An engine whose trials, when accepted, are exact independent samples.
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
+    random_state : int
+        Seed; the same scores and seed give the same answer.
     n_samples : int
         Exact samples per graph.
     epsilon : float, optional
@@ -95,15 +56,12 @@ class PerfectSampler(AbstractEngine):
         Probability with which the interval of the log-partition may miss.
     max_trials : int
         Most trials per graph.
-    random_state : int
-        Seed; the same scores and seed give the same answer.
     """
 
     n_samples: int = 1000
     epsilon: float | None = None
     delta: float = 0.05
     max_trials: int = 10_000_000
-    random_state: int = 0
 
     #: Trials of one task; fixed, so that samples do not depend on the number of threads.
     trials_per_chunk: ClassVar[int] = 4096
@@ -121,7 +79,6 @@ class PerfectSampler(AbstractEngine):
             max_trials=check_limited_count(
                 self.max_trials, f"max_trials of {name}", 1, MOST_DRAWS
             ),
-            random_state=check_count(self.random_state, f"random_state of {name}", 0),
         )
 
     @property
@@ -134,57 +91,62 @@ class PerfectSampler(AbstractEngine):
     def _trials(self, reduced: FloatArray, key: tuple[int, ...]) -> tuple[Trials, float]:
         """Return what makes trials for reduced scores, and the log of its bound."""
 
-    def _infer_stack(self, scores: FloatArray, members: IntArray, job: Job) -> StackResult:
-        reduced, offsets = reduce_stack(scores, members)
-        n_graphs, size = scores.shape[:2]
-        log_partitions, errors = np.empty(n_graphs), np.empty(n_graphs)
-        marginals, marginal_errors = np.empty_like(scores), np.empty_like(scores)
-        ends, acceptances = np.empty((n_graphs, 2)), np.empty(n_graphs)
-        n_trials = np.empty(n_graphs, dtype=np.int64)
-        # One graph shares out its chunks over the threads; several share out themselves.
-        inner = job if n_graphs == 1 else Job()
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much."""
+        return replace(
+            self,
+            n_samples=more_draws(self.n_samples, factor, _FEWEST_DRAWS),
+            max_trials=higher_limit(self.max_trials, factor),
+            epsilon=smaller_error(self.epsilon, factor, _LARGEST_EPSILON),
+        )
 
-        def solve(g: int) -> None:
-            key = (self.random_state, int(members[g]))
-            accepted = self._accept(reduced[g], key, inner)
-            log_partitions[g], errors[g] = accepted.log_partition(self.epsilon is not None)
-            low, high = accepted.coins.log_interval(self.delta)
-            ends[g] = accepted.log_bound + low, accepted.log_bound + high
-            marginals[g], marginal_errors[g] = accepted.marginals()
-            # Impossible edges are known to be out, however few samples there were.
-            marginal_errors[g] *= reduced[g] > -np.inf
-            n_trials[g], acceptances[g] = accepted.coins.n_tosses, accepted.acceptance
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
+        return self._answer_each(scores, members, job, self._infer_one)
 
-        if n_graphs == 1:
-            solve(0)
-        else:
-            job.run(solve, n_graphs)
-        ends += offsets[:, None]
-        interval = None
-        if n_graphs:
-            low, high = ends[np.argmax(ends[:, 1] - ends[:, 0])]
-            interval = float(low), float(high)
-        diagnostics = Diagnostics(
+    def _infer_one(
+        self, reduced: FloatArray, key: tuple[int, int], job: Job
+    ) -> InferenceResult:
+        """Answer a graph by the shares of edges among samples, and that of trials kept."""
+        matchings, coins, log_bound = self._accept(reduced, key, job)
+        n, size = matchings.shape
+        cells = np.arange(size) * size + matchings
+        counts = np.bincount(cells.ravel(), minlength=size * size).reshape(size, size)
+        shares = counts / n
+        # One sample more or less stands behind every error: an edge never seen is possible.
+        errors = np.hypot(np.sqrt(shares * (1.0 - shares) / n), 1.0 / n)
+        acceptance = coins.n_heads / coins.n_tosses
+        if self.epsilon is not None:  # the estimate whose error has a known distribution
+            log_share, log_error = coins.log_probability, 1.0 / math.sqrt(coins.n_heads)
+        else:  # the one of smaller variance
+            log_share = math.log((coins.n_heads - 1) / (coins.n_tosses - 1))
+            log_error = math.sqrt((1.0 - acceptance) / coins.n_heads)
+        low, high = coins.log_interval(self.delta)
+        told = Diagnostics(
             engine=self.name,
-            reason="asked for",
+            choice="asked for",
             size=size,
-            n_graphs=n_graphs,
             certificate="asymptotic",
-            interval=interval,
-            interval_certificate="rigorous" if interval else "",
-            delta=self.delta if interval else 0.0,
-            log_partition_error=float(errors.max(initial=0.0)),
-            marginal_error=float(marginal_errors.max(initial=0.0)),
-            n_samples=int(n_trials.sum()),
+            interval=(log_bound + low, log_bound + high),
+            interval_certificate="rigorous",
+            delta=self.delta,
+            n_samples=coins.n_tosses,
             effective_samples=float(self._n_needed),
-            acceptance=float(acceptances.min(initial=1.0)),
+            acceptance=acceptance,
         )
-        return StackResult(
-            log_partitions + offsets, marginals, diagnostics, False, errors, marginal_errors
+        return InferenceResult(
+            log_bound + log_share, shares, False, told, log_error, errors
         )
 
-    def _accept(self, reduced: FloatArray, key: tuple[int, ...], job: Job) -> Accepted:
-        """Make chunks of trials until enough are accepted."""
+    def _accept(
+        self, reduced: FloatArray, key: tuple[int, ...], job: Job
+    ) -> tuple[IntArray, CoinEstimate, float]:
+        """Make chunks of trials until enough are accepted.
+
+        Return exact samples (n, m), the trials and acceptances it took, and the log of the
+        bound: a trial is accepted with probability ``Z / bound``.
+        """
         trials, log_bound = self._trials(reduced, (*key, 0))
         needed, per_chunk = self._n_needed, self.trials_per_chunk
         found: list[IntArray] = []
@@ -211,7 +173,7 @@ class PerfectSampler(AbstractEngine):
                     rng = np.random.default_rng(np.random.SeedSequence((*key, 1)))
                     # Given the number of trials, the sum of their exponentials is Gamma.
                     coins = CoinEstimate(needed, n_done, float(rng.gamma(n_done)))
-                    return Accepted(np.concatenate(found), coins, log_bound)
+                    return np.concatenate(found), coins, log_bound
                 found.append(matchings)
                 n_found += len(numbers)
                 n_done += per_chunk

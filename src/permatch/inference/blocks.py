@@ -1,13 +1,27 @@
-"""Find blocks that share next to no mass, with a proof of how little."""
+"""Split a graph into blocks, solve them, and join the answers.
+
+Blocks are connected components, or parts that share next to no mass, with a proof of how
+little.  The log-partition of a graph is the sum of those of its blocks, and its marginals
+and samples are theirs side by side, up to what lies across.
+"""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray, IntArray, Scores
-from permatch._validation import check_count, check_scores, no_perfect_matching
-from permatch.inference._options import check_number
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._validation import enough_memory
+from permatch.inference.answer import (
+    Diagnostics,
+    InferenceResult,
+    merge,
+    weakest,
+)
+from permatch.inference.base import Job
+from permatch.inference.glynn import Glynn
+from permatch.inference.small_batch import SmallBatch
 from permatch.kernels.sliced import (
     fill_regrets,
     fill_transfer,
@@ -17,7 +31,7 @@ from permatch.kernels.sliced import (
     pass_messages,
     reduce_and_match,
 )
-from permatch.kernels.sparsified import fill_cofactors, merge
+from permatch.kernels.sparsified import fill_cofactors, merge_nodes
 
 #: Largest block that `Sparsified` solves by default.
 MAX_BLOCK = 24
@@ -86,57 +100,109 @@ class Sparsification:
             mask[np.ix_(rows, cols)] = True
         return mask
 
+    @classmethod
+    def whole(cls, size: int) -> "Sparsification":
+        """Return a graph that is its only block."""
+        nodes = np.arange(size)
+        return cls(((nodes, nodes),), 0.0, True, 0)
 
-def sparsify(
-    scores: Scores, tol: float = 1e-9, max_block: int = MAX_BLOCK
-) -> Sparsification:
-    """Split a graph into blocks such that matchings across blocks have next to no mass.
+    def parts(self, scores: FloatArray) -> list[FloatArray]:
+        """Return the scores of every block."""
+        return [np.ascontiguousarray(scores[np.ix_(*block)]) for block in self.blocks]
 
-    Blocks are grown along the edges whose enforcement costs the best matching least, up to
-    8, 12, 16, ... and at last `max_block` nodes, until the bound on what lies across is at
-    most `tol`.  Failing that, larger blocks are tried, so that one too large to be solved
-    exactly may still be handed to a sampler by itself.
+    def join(self, answers: Sequence[InferenceResult]) -> InferenceResult:
+        """Return the answer for the graph, from one for each block.
 
-    Parameters
-    ----------
-    scores : array of shape (m, m)
-        Log-weight of each edge; ``-inf`` forbids an edge.
-    tol : float
-        Largest bound on the error of the log-partition.
-    max_block : int
-        Size of block up to which smaller blocks are preferred to a smaller error.
+        Errors of which a block knows nothing are NaN.  The interval is the sum of those of
+        the blocks, if all of them have one.
+        """
+        size = sum(len(rows) for rows, _ in self.blocks)
+        bound = self.log_error_bound
+        marginals = np.zeros((size, size))
+        # Matchings across blocks have at most this mass.
+        errors = np.full((size, size), -math.expm1(-bound))
+        for block, answer in zip(self.blocks, answers, strict=True):
+            marginals[np.ix_(*block)] = answer.marginals
+            errors[np.ix_(*block)] += _errors(answer)
+        log_error = math.hypot(*(_log_error(answer) for answer in answers)) + bound
+        intervals = [interval_of(answer) for answer in answers]
+        told = [answer.diagnostics for answer in answers]
+        joined = Diagnostics("", "", size) if not told else merge(told)
+        certificates = [one.certificate for one in told] + ["rigorous"] * (bound > 0.0)
+        is_bracketed = all(ends is not None for ends in intervals)
+        worst = float(errors.max(initial=0.0))
+        return InferenceResult(
+            math.fsum(answer.log_partition for answer in answers),
+            marginals,
+            all(answer.is_exact for answer in answers) and not bound,
+            joined,
+            log_error,
+            errors,
+        ).told(
+            size=size,
+            n_graphs=1,
+            certificate=weakest(certificates),
+            interval=self.add(ends for ends in intervals if ends) if is_bracketed else None,
+            interval_certificate=weakest(
+                one.interval_certificate or "rigorous" for one in told
+            )
+            if is_bracketed
+            else "",
+            log_partition_error=None if math.isnan(log_error) else log_error,
+            marginal_error=None if math.isnan(worst) else worst,
+        )
 
-    Returns
-    -------
-    Sparsification
-        The first partition found whose bound is within `tol`, the one of the lowest bound
-        if there is none.
+    def add(self, intervals: Iterable[tuple[float, float]]) -> tuple[float, float]:
+        """Return the interval of the log-partition, from one for each block."""
+        lows, highs = zip(*intervals, strict=True) if self.blocks else ((), ())
+        rounding = self.rounding if self.log_error_bound else 0.0
+        return sum(lows) - rounding, sum(highs) + rounding + self.log_error_bound
 
-    Raises
-    ------
-    InfeasibleGraphError
-        If the allowed edges contain no perfect matching.
+    def join_matchings(self, drawn: Iterable[IntArray], n: int) -> IntArray:
+        """Return `n` matchings (n, m) of the graph, from as many of each block."""
+        size = sum(len(rows) for rows, _ in self.blocks)
+        with enough_memory(f"an array of {n} samples", 8.0 * n * size):
+            matchings = np.empty((n, size), dtype=np.intp)
+        for (rows, cols), own in zip(self.blocks, drawn, strict=True):
+            matchings[:, rows] = cols[own]
+        return matchings
 
-    Notes
-    -----
-    O(m^3), and O(n 2^n) for blocks of n up to 14 nodes, or a few of up to 22.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from permatch.inference.sparsification import sparsify
-    >>> scores = np.random.default_rng(0).normal(size=(50, 50)) + 40 * np.eye(50)
-    >>> split = sparsify(scores)
-    >>> split.is_certified, split.largest_block, split.log_error_bound < 1e-9
-    (True, 8, True)
-    """
-    checked = check_scores(scores)
-    check_number(tol, "tol", 0.0, 1.0)
-    check_count(max_block, "max_block", 1)
-    found = plan_blocks(checked, tol, max_block, is_any_size=True)
-    if found is None:
-        raise no_perfect_matching(checked)
-    return found
+def interval_of(answer: InferenceResult) -> tuple[float, float] | None:
+    """Return the interval an engine reports for one graph, or that of an exact answer."""
+    if answer.diagnostics.certificate != "exact":
+        return answer.diagnostics.interval
+    value = answer.log_partition
+    slack = (answer.diagnostics.residual or 0.0) + 1e-12 * (1.0 + abs(value))
+    return value - slack, value + slack
+
+
+def solve_exactly(parts: Sequence[FloatArray], job: Job) -> list[InferenceResult]:
+    """Return the exact answers for some square score matrices, equal sizes together."""
+    small = SmallBatch()
+    answers: dict[int, InferenceResult] = {}
+    for size in sorted({len(part) for part in parts}):
+        places = [k for k, part in enumerate(parts) if len(part) == size]
+        engine = small if size <= small.max_size else Glynn(max_size=size)
+        found = engine._infer_stack(
+            np.stack([parts[k] for k in places]), np.array(places), job
+        )
+        answers |= {k: found.graph(g) for g, k in enumerate(places)}
+    return [answers[k] for k in range(len(parts))]
+
+
+def _log_error(answer: InferenceResult) -> float:
+    if answer.is_exact:
+        return 0.0
+    error = answer.log_partition_error
+    return math.nan if error is None else error
+
+
+def _errors(answer: InferenceResult) -> FloatArray | float:
+    if answer.is_exact:
+        return 0.0
+    errors = answer.marginal_errors
+    return math.nan if errors is None else errors
 
 
 def plan_blocks(
@@ -222,7 +288,7 @@ class _Search:
     def partition(self, most: float, cap: int) -> IntArray:
         """Return the block of every node: blocks of `cap` nodes, regrets up to `most`."""
         labels = np.empty(len(self.weights), dtype=np.int64)
-        merge(self.heads, self.tails, self.regrets, most, cap, labels)
+        merge_nodes(self.heads, self.tails, self.regrets, most, cap, labels)
         return labels
 
     def levels(self, tol: float) -> list[tuple[float, int]]:

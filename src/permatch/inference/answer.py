@@ -1,0 +1,306 @@
+"""What inference returns: one type, from the engines to the user.
+
+`InferenceResult` holds the answer for one graph, for a stack of graphs of one size, or for
+a list.  Engines answer stacks, (b, m, m) -> (b,) and (b, m, m); those that take one graph
+after the other put their answers together by `stack`.  `Diagnostics` says how the answer
+was found and what its engine knows about its error.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How an answer was found and what its engine knows about its error.
+
+    Attributes
+    ----------
+    engine : str
+        Name of the engine that computed the answer.
+    choice : str
+        Why this engine, in words.
+    size : int
+        Nodes per side; the largest one when graphs of several sizes were given.
+    n_graphs : int
+        Number of graphs answered together.
+    residual : float or None
+        Largest relative disagreement among quantities that are equal in exact arithmetic,
+        over all graphs: about the absolute error of marginals, not the relative error of
+        tiny ones.  None for engines that only add positive numbers and keep no such check.
+    n_fallback : int
+        Graphs whose residual was above the tolerance and that were done again by
+        `SubsetDP`.
+    seconds : float
+        Wall time, scaling included.
+    parts : tuple of Diagnostics
+        One per graph size when graphs of several sizes were given, else empty.
+    certificate : str
+        What stands behind the answer: "exact" (up to rounding), "rigorous" (a bound that
+        holds, or holds with the stated probability), "asymptotic" (standard errors that
+        hold for many samples), "heuristic" (no statement about the error).
+    interval : pair of floats or None
+        Lower and upper end for the log-partition, of the widest graph; what they mean is
+        said by `interval_certificate`.
+    interval_certificate : str
+        "" without an interval, else "rigorous" or "asymptotic".
+    delta : float
+        Probability with which a rigorous interval may miss; 0 for bounds that hold for
+        certain.
+    log_partition_error : float or None
+        Largest standard error of a log-partition; None where there is none.
+    marginal_error : float or None
+        Largest standard error of a marginal, or a bound on their error.
+    n_samples : int
+        Draws made, over all graphs; 0 for engines that do not draw.
+    effective_samples : float or None
+        Fewest effective samples of a graph: as many independent draws would tell as much.
+    acceptance : float or None
+        Smallest share of draws accepted, of engines that reject.
+    r_hat : float or None
+        Largest disagreement between chains; 1 if they agree.
+    is_converged : bool
+        Whether the engine met its own tolerance.
+    steps : tuple of Diagnostics
+        What `auto` tried, one after the other; else empty.
+    notes : tuple of str
+        What the engine has to remark, one sentence each.
+    figures : mapping from str
+        What only this engine measures, by name, if it answered one graph: `SwapChain` has
+        the inverse temperatures of its rungs (``betas``), their ``exchange_rates``, ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> told = pm.infer(np.zeros((12, 12))).diagnostics
+    >>> told.engine, told.certificate, told.size, told.is_converged
+    ('glynn', 'exact', 12, True)
+    """
+
+    engine: str
+    choice: str
+    size: int
+    n_graphs: int = 1
+    residual: float | None = None
+    n_fallback: int = 0
+    seconds: float = 0.0
+    parts: tuple["Diagnostics", ...] = ()
+    certificate: str = "exact"
+    interval: tuple[float, float] | None = None
+    interval_certificate: str = ""
+    delta: float = 0.0
+    log_partition_error: float | None = None
+    marginal_error: float | None = None
+    n_samples: int = 0
+    effective_samples: float | None = None
+    acceptance: float | None = None
+    r_hat: float | None = None
+    is_converged: bool = True
+    steps: tuple["Diagnostics", ...] = ()
+    notes: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def reason(self) -> str:
+        """Why this engine, and what it has to remark, in words."""
+        return "; ".join(filter(None, (self.choice, *self.notes)))
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether something stands behind the errors."""
+        return self.certificate != "heuristic"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the errors are known and within the tolerance."""
+        return self.is_trusted and self.is_converged
+
+    def shifted(self, offset: float) -> "Diagnostics":
+        """Return the diagnostics of scores to which `offset` was added in all."""
+        ends = self.interval
+        return replace(
+            self,
+            interval=None if ends is None else (ends[0] + offset, ends[1] + offset),
+            parts=tuple(part.shifted(offset) for part in self.parts),
+            steps=tuple(step.shifted(offset) for step in self.steps),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class InferenceResult:
+    """Log-partition and marginals, in the shape the scores came in.
+
+    Attributes
+    ----------
+    log_partition : float or ndarray of shape (b,)
+        A float for one (m, m) score matrix, an array for a stack or a list.
+    marginals : ndarray, list of ndarray, or None
+        Shape (m, m) for one score matrix, (b, m, m) for a stack, a list for a list of
+        graphs; None from engines that compute the log-partition only.
+    is_exact : bool
+        Whether the answer is exact up to rounding.
+    diagnostics : Diagnostics
+        The engine used, why, and its own measure of error.
+    log_partition_error : float, ndarray or None
+        Standard error of every log-partition, shaped like them; None from engines that
+        have none.
+    marginal_errors : ndarray, list of ndarray, or None
+        Standard error of every marginal, shaped like them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> result = pm.infer(np.zeros((10, 3, 3)))  # a stack of ten graphs
+    >>> result.log_partition.shape, result.marginals.shape, result.is_exact
+    ((10,), (10, 3, 3), True)
+    """
+
+    log_partition: Any
+    marginals: Any
+    is_exact: bool
+    diagnostics: Diagnostics
+    log_partition_error: Any = None
+    marginal_errors: Any = None
+
+    def graph(self, k: int) -> "InferenceResult":
+        """Return the answer for one graph of a stack; its diagnostics are the stack's."""
+
+        def one(values: Any) -> Any:
+            return None if values is None else values[k]
+
+        error = one(self.log_partition_error)
+        return replace(
+            self,
+            log_partition=float(self.log_partition[k]),
+            marginals=one(self.marginals),
+            log_partition_error=None if error is None else float(error),
+            marginal_errors=one(self.marginal_errors),
+        )
+
+    def shifted(self, offset: float) -> "InferenceResult":
+        """Return the answer for scores to which `offset` was added in all."""
+        return replace(
+            self,
+            log_partition=offset + self.log_partition,
+            diagnostics=self.diagnostics.shifted(offset),
+        )
+
+    def told(self, **changes: Any) -> "InferenceResult":
+        """Return the same answer with other entries of its diagnostics."""
+        return replace(self, diagnostics=replace(self.diagnostics, **changes))
+
+    def reported(self, **changes: Any) -> "InferenceResult":
+        """Return the answer for one graph with its largest errors in its diagnostics."""
+        error = self.log_partition_error
+        return self.told(
+            log_partition_error=None if error is None else float(error),
+            marginal_error=None if self.marginal_errors is None else self.largest_error,
+            **changes,
+        )
+
+    @property
+    def largest_error(self) -> float:
+        """The largest standard error of a marginal; 0 if exact, NaN if none is known."""
+        if self.is_exact:
+            return 0.0
+        if self.marginal_errors is None:
+            return float("nan")
+        return float(self.marginal_errors.max(initial=0.0))
+
+
+def stack(
+    answers: Sequence[InferenceResult], shape: tuple[int, ...], empty: Diagnostics
+) -> InferenceResult:
+    """Put the answers for the graphs of a stack (b, m, m) together.
+
+    Among others an exact answer has errors of 0, and one that knows of no error NaN.
+    `empty` are the diagnostics of a stack without graphs.
+    """
+    is_exact = all(answer.is_exact for answer in answers)
+    if not answers:
+        is_exact = empty.certificate == "exact"
+
+    def errors(name: str, shape: tuple[int, ...]) -> Any:
+        values = [getattr(answer, name) for answer in answers]
+        if is_exact or (answers and all(value is None for value in values)):
+            return None
+        filled = [
+            np.full(shape[1:], 0.0 if answer.is_exact else np.nan)
+            if value is None
+            else value
+            for answer, value in zip(answers, values, strict=True)
+        ]
+        return np.array(filled, dtype=float).reshape(shape)
+
+    told = [answer.diagnostics for answer in answers]
+    return InferenceResult(
+        np.array([answer.log_partition for answer in answers], dtype=float),
+        np.array([answer.marginals for answer in answers], dtype=float).reshape(shape),
+        is_exact,
+        merge(told) if told else empty,
+        errors("log_partition_error", shape[:1]),
+        errors("marginal_errors", shape),
+    )
+
+
+def merge(several: Sequence[Diagnostics]) -> Diagnostics:
+    """Sum up the diagnostics of several graphs, or stacks of them: the worst of each."""
+    if len(several) == 1:
+        return several[0]
+    known = [told for told in several if told.n_graphs]
+    intervals = [told.interval for told in known if told.interval is not None]
+    certificates = [
+        told.interval_certificate for told in known if told.interval is not None
+    ]
+    return Diagnostics(
+        engine=several[0].engine if several else "",
+        choice=several[0].choice if several else "",
+        size=max((told.size for told in several), default=0),
+        n_graphs=sum(told.n_graphs for told in several),
+        residual=_largest(told.residual for told in several),
+        n_fallback=sum(told.n_fallback for told in several),
+        seconds=sum(told.seconds for told in several),
+        certificate=weakest(told.certificate for told in known),
+        interval=max(intervals, key=lambda ends: ends[1] - ends[0], default=None),
+        interval_certificate=weakest(certificates) if intervals else "",
+        delta=max((told.delta for told in known), default=0.0),
+        log_partition_error=_largest(told.log_partition_error for told in several),
+        marginal_error=_largest(told.marginal_error for told in several),
+        n_samples=sum(told.n_samples for told in several),
+        effective_samples=_least(told.effective_samples for told in several),
+        acceptance=_least(told.acceptance for told in several),
+        r_hat=_largest(told.r_hat for told in several),
+        is_converged=all(told.is_converged for told in several),
+        notes=tuple(sorted({note for told in several for note in told.notes})),
+    )
+
+
+def merge_sizes(engine: str, parts: Sequence[Diagnostics]) -> Diagnostics:
+    """Sum up the diagnostics of stacks of several sizes, each of which is kept."""
+    if len(parts) == 1:
+        return parts[0]
+    choice = "several sizes: see parts" if parts else "no graphs"
+    return replace(merge(parts), engine=engine, choice=choice, parts=tuple(parts), notes=())
+
+
+#: From what holds for certain to what is said without a statement about its error.
+CERTIFICATES = ("exact", "rigorous", "asymptotic", "heuristic")
+
+
+def weakest(certificates: Iterable[str]) -> str:
+    """Return the weakest of some certificates; "exact" of none."""
+    return max(certificates, key=CERTIFICATES.index, default="exact")
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.max(known)) if known else None  # NaN is the worst of all
+
+
+def _least(values: Iterable[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)

@@ -1,1 +1,0 @@
-"""From cheap to dear: how `auto` answers graphs beyond the exact sizes."""
