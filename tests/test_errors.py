@@ -153,7 +153,9 @@ def test_no_engine_takes_more_than_its_masks_hold(kind):
 
 def test_more_memory_than_there_is():
     d = pm.MatchingDistribution(np.zeros((45, 45)), engine=pm.SubsetDP(max_size=45))
-    both = "SubsetDP needs about 512 TiB of memory for graphs of size 45; about .* available"
+    both = (
+        "SubsetDP needs about 512 TiB of memory for graphs of size 45; about .* available"
+    )
     with pytest.raises(errors.SizeLimitError, match=both):
         d.sample(1)
     with pytest.raises(errors.SizeLimitError, match=both):

@@ -16,7 +16,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.datasets import RankingData, load_letor
 from permatch.errors import LetorFileError
-from permatch.metrics import ndcg
+from permatch.metrics import NDCG, evaluate
 from permatch.queries import query_rows
 
 #: The environment variable that says where data is kept.
@@ -25,7 +25,9 @@ DATA_VARIABLE = "PERMATCH_DATA"
 #: The collections of LETOR 2.0 that the paper used.
 DATASETS = ("OHSUMED", "TD2003", "TD2004")
 
-#: Positions that NDCG is cut at.
+#: What rankings are measured by, with the discount of the paper and that of LETOR's script,
+#: and the positions it is cut at.
+PAPER, LETOR = NDCG(), NDCG(discount="letor")
 CUTS = tuple(range(1, 11))
 
 
@@ -57,10 +59,11 @@ class Lists:
         """The id of every query, as plain numbers or text."""
         return self.qid[self.starts[:-1]].tolist()
 
-    def ndcg(self, scores: FloatArray, discount: Any = "paper") -> FloatArray:
+    def ndcg(self, scores: FloatArray, measure: NDCG = PAPER) -> FloatArray:
         """Return NDCG@1 to NDCG@10 of every query, (q, 10)."""
-        values = ndcg(self.y, scores, self.qid, CUTS, discount=discount, per_query=True)
-        return np.asarray(values)
+        measures = [measure @ k for k in CUTS]
+        values = evaluate(measures, self.y, scores, self.qid, per_query=True)
+        return np.column_stack(list(values.values()))
 
 
 @dataclass(frozen=True, eq=False)

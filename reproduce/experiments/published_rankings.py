@@ -13,7 +13,7 @@ from pathlib import Path
 from permatch._types import FloatArray
 from permatch.datasets import read_scores
 from permatch.errors import LetorFileError
-from reproduce.experiments.letor_folds import CUTS, Fold, FoldSet
+from reproduce.experiments.letor_folds import CUTS, PAPER, Fold, FoldSet
 from reproduce.experiments.rows import Row
 
 #: Methods by the names they have in these files.
@@ -81,7 +81,7 @@ def published_means(method: str, data: FoldSet) -> Row | None:
             if (line["dataset"], line["method"]) != (data.name, PUBLISHED[method]):
                 continue
             is_paper = line.get("ndcg_variant", "").startswith("paper")
-            values = [float(line[f"NDCG@{k}"]) for k in CUTS]
+            values = [float(line[str(PAPER @ k)]) for k in CUTS]
             found.setdefault("ndcg" if is_paper else "ndcg_letor", values)
     return {"ndcg": None} | found if found else None
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray
+from permatch.metrics import MeanNDCG
 from permatch.pages.demo_learning import quiet_fit
-from reproduce.experiments.letor_folds import Fold, Lists
+from reproduce.experiments.letor_folds import LETOR, Fold, Lists
 from reproduce.experiments.rows import Row
 
 #: Methods that draw subsets, and so differ from repeat to repeat.
@@ -161,7 +162,7 @@ def measure(test: Lists, scores: FloatArray) -> Row:
     values = test.ndcg(scores)
     return {
         "ndcg": values.mean(axis=0).tolist(),
-        "ndcg_letor": test.ndcg(scores, "letor").mean(axis=0).tolist(),
+        "ndcg_letor": test.ndcg(scores, LETOR).mean(axis=0).tolist(),
         "queries": test.ids,
         "per_query": values.tolist(),
     }
@@ -180,7 +181,7 @@ def _model(
     # Features are between 0 and 1 already.
     common: dict[str, Any] = {
         "alphas": list(alphas),
-        "scoring": "mean_ndcg",
+        "scoring": MeanNDCG @ 10,
         "scale_features": False,
         "n_jobs": n_jobs,
     }

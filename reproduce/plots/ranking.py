@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permatch.metrics import NDCG, MeanNDCG
 from permatch.plots.matching import BLUE, GREEN, GREY, VERMILION, new_axes
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def query_differences(
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.set(
         xlabel="test queries, in order of the difference",
-        ylabel="difference of mean NDCG@1..10",
+        ylabel=f"difference of {MeanNDCG @ 10}",
         title=f"{label} less {baseline}",
     )
     axes.title.set_fontsize("medium")
@@ -233,7 +234,7 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
         axes.set_xticks(shares, [f"{share:g}" for share in shares])
         axes.minorticks_off()
         bottom = _begin(axes, lowest, highest)
-        axes.set_ylabel(f"NDCG@1 on test queries\n({_axis_note(bottom)})")
+        axes.set_ylabel(f"{NDCG @ 1} on test queries\n({_axis_note(bottom)})")
         axes.legend(frameon=False)
     return axes
 

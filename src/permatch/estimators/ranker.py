@@ -12,7 +12,7 @@ from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.estimators.base import BaseModel
 from permatch.estimators.checks import check_feature_names
 from permatch.estimators.query_scaler import METHODS, scale_within_queries
-from permatch.metrics import ndcg
+from permatch.metrics import NDCG
 from permatch.queries import (
     QueryRows,
     QuerySet,
@@ -179,14 +179,14 @@ class BaseRanker(BaseModel):
         Returns
         -------
         float
-            Between 0 and 1; see `permatch.metrics.ndcg`.
+            Between 0 and 1; see `permatch.metrics.NDCG`.
         """
         documents = self._check_new(X)
         grades = check_grades(y, documents.shape[0])
         rows = query_rows(qid, group, documents.shape[0])
         scores = self._scores(X, qid, group, rows)
         weights = query_weights(sample_weight, rows, documents.shape[0])
-        figures = ndcg(grades, scores, qid, 10, group=group, per_query=True)
+        figures = (NDCG @ 10)(grades, scores, qid, group=group, per_query=True)
         return float(np.average(figures, weights=weights))
 
     def scaled(self, queries: QuerySet) -> QuerySet:
