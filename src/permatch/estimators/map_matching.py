@@ -1,5 +1,6 @@
 """Maximum a posteriori estimation: the likelihood, an engine and a quasi-Newton solver."""
 
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -9,17 +10,14 @@ from permatch._types import FloatArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.matcher import BaseMatcher
-from permatch.estimators.noisy_fit import (
-    EstimatedOptimum,
-    minimize_estimated,
-    warn_of_doubts,
-)
 from permatch.estimators.problem import LinearProblem
 from permatch.estimators.scaling import scaled_stacks
 from permatch.inference import AbstractEngine, find_engine, require_marginals
 from permatch.objectives import MatchingLikelihood
-from permatch.optimizers import check_solver
+from permatch.objectives.likelihood import InexactError
+from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
 
 _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
@@ -163,7 +161,16 @@ class MAPMatching(BaseMatcher):
 
     def _warn(self, optimum: Any) -> None:
         super()._warn(optimum)
-        warn_of_doubts(optimum, find_engine(self.engine))
+        if optimum.doubts:
+            name = type(find_engine(self.engine)).__name__
+            sizes = ", ".join(map(str, optimum.doubts))
+            warn_caller(
+                f"at the coefficients found {name} does not stand by its own answers for "
+                f"graphs of size {sizes}: they may be further off than its errors say, and "
+                "so may the coefficients. Let it draw or iterate more, or take another "
+                "engine.",
+                RuntimeWarning,
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,19 +181,18 @@ class LikelihoodProblem(LinearProblem):
     method: str
     bounds: tuple[FloatArray, FloatArray] | None
 
-    def solve(
-        self, alpha: float, start: FloatArray | None, **options: Any
-    ) -> EstimatedOptimum:
+    def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
+        objective = self.objective.with_alpha(alpha)
+        begin = np.zeros(len(self.scale)) if start is None else start
+        options["method"] = self.method
         if self.bounds is not None:
             low, high = self.bounds
             options["bounds"] = (low * self.scale, high * self.scale)
-        return minimize_estimated(
-            self.objective.with_alpha(alpha),
-            np.zeros(len(self.scale)) if start is None else start,
-            method=self.method,
-            **options,
-        )
+        if objective.is_exact:
+            with suppress(InexactError):
+                return minimize(objective.exact_value_and_grad, begin, **options)
+        return minimize_noisy(objective, begin, **options)
 
     def coef(self, optimum: Any) -> FloatArray:
         """Return the coefficients in the units of the features, within the bounds."""

@@ -147,6 +147,10 @@ class AutoEngine(RandomEngine):
         limit = math.inf if self.budget is None else math.log2(self.budget)
         return engine if engine.log2_seconds(size) <= limit else None
 
+    def is_exact_for(self, size: int) -> bool:
+        """Return whether graphs of a size are answered exactly, rare fallbacks aside."""
+        return self.select(size) is not None
+
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
         engine = self.select(size)

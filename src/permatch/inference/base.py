@@ -225,6 +225,10 @@ class AbstractEngine(ABC):
 
     # ---- what others ask of an engine
 
+    def is_exact_for(self, size: int) -> bool:
+        """Return whether graphs of a size are answered exactly, rare fallbacks aside."""
+        return self.is_always_exact
+
     def with_effort(self, factor: float) -> Self:
         """Return the engine that draws `factor` times as much; itself if it never draws."""
         return self

@@ -10,6 +10,7 @@ engine that draws gets the same seed at every `coef`.
 
 import copy
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -24,6 +25,8 @@ from permatch.objectives.stacks import FeatureStack
 
 # Beliefs that still change by more are no good.
 _UNSETTLED = 1e-4
+# Seeds asked for stay clear of those that sizes of graphs are told apart by.
+_SEED_STRIDE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Evaluation:
         draws, NaN where an engine says nothing of its errors.
     is_exact : bool
         Whether all inference was exact.
-    doubtful_sizes : tuple of int
+    doubts : tuple of int
         Sizes of graphs for which the engine itself does not stand by its answer.
     """
 
@@ -49,7 +52,11 @@ class Evaluation:
     grad: FloatArray
     grad_bounds: FloatArray
     is_exact: bool
-    doubtful_sizes: tuple[int, ...] = ()
+    doubts: tuple[int, ...] = ()
+
+
+class InexactError(Exception):
+    """An engine that was to be exact is not."""
 
 
 class MatchingLikelihood:
@@ -105,9 +112,34 @@ class MatchingLikelihood:
         other.engine = engine
         return other
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the engine is exact for all graphs, as far as can be told beforehand."""
+        return all(self.engine.is_exact_for(stack.size) for stack in self.stacks)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the engine draws."""
+        return self.engine.draws
+
+    def with_effort(self, factor: float) -> Self:
+        """Return the same objective with `factor` times as many draws."""
+        return self.with_engine(self.engine.with_effort(factor))
+
+    def with_seed(self, number: int) -> Self:
+        """Return the same objective with draws of its own for every number from 1 on."""
+        return self.with_engine(self.engine.with_seed(_SEED_STRIDE * number))
+
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient at `coef`."""
         found = self.evaluate(coef)
+        return found.value, found.grad
+
+    def exact_value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective and its gradient at `coef`, or raise InexactError."""
+        found = self.evaluate(coef)
+        if not found.is_exact:
+            raise InexactError
         return found.value, found.grad
 
     def evaluate(self, coef: FloatArray) -> Evaluation:
@@ -126,7 +158,9 @@ class MatchingLikelihood:
                     "are beyond float64. Divide the features by a large number."
                 )
             engine = self.engine.with_seed(k)  # stacks number their graphs alike
-            result = engine.infer(scores, n_jobs=self.n_jobs, check=False)
+            # What the engine has to warn of, the evaluation says.
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                result = engine.infer(scores, n_jobs=self.n_jobs, check=False)
             terms.append(float(weight @ result.log_partition))
             grad += stack.expected_features(weight[:, None, None] * result.marginals)
             is_exact &= result.is_exact
@@ -136,7 +170,14 @@ class MatchingLikelihood:
                 bounds += np.nan
             if _is_doubtful(result.diagnostics, engine):
                 doubtful.append(stack.size)
-        return Evaluation(math.fsum(terms), grad, bounds, is_exact, tuple(doubtful))
+        value = math.fsum(terms)
+        if not math.isfinite(value):
+            raise PrecisionError(
+                f"learning needs log-partitions; {type(self.engine).__name__} has none, "
+                "given these options. Change them (SwapChain: tempering=True), or the "
+                "engine."
+            )
+        return Evaluation(value, grad, bounds, is_exact, tuple(doubtful))
 
 
 def _gradient_bounds(

@@ -3,6 +3,7 @@
 from permatch.optimizers.bundle import BundleOptimum, minimize_bundle
 from permatch.optimizers.lbfgs import SOLVERS, Optimum, check_solver, minimize
 from permatch.optimizers.newton import minimize_newton
+from permatch.optimizers.noisy import minimize_noisy
 
 __all__ = [
     "SOLVERS",
@@ -12,4 +13,5 @@ __all__ = [
     "minimize",
     "minimize_bundle",
     "minimize_newton",
+    "minimize_noisy",
 ]

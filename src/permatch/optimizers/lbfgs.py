@@ -73,6 +73,13 @@ class Optimum:
         the point returned.
     has_no_end : bool
         Whether there is no minimum: however far away, the function falls further.
+    gradient_error : float
+        Largest standard error of an entry of the gradient: 0 if it is exact, NaN if nothing
+        is known of its errors.
+    is_exact : bool
+        Whether all gradients were exact.
+    doubts : tuple of int
+        Parts of an estimated objective that it does not stand by at the end.
     """
 
     coef: FloatArray
@@ -85,6 +92,9 @@ class Optimum:
     message: str
     history: list[dict[str, float]]
     has_no_end: bool = False
+    gradient_error: float = 0.0
+    is_exact: bool = True
+    doubts: tuple[int, ...] = ()
 
 
 def minimize(

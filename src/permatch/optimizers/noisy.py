@@ -1,41 +1,33 @@
-"""Quasi-Newton fits whose gradients may be estimates: few draws first, more near the end.
+"""Quasi-Newton steps with gradients that are estimates: few draws first, more at the end.
 
 How much its draws move a gradient is seen by drawing again: the gradient is evaluated at
 the same point with eight seeds.  A run ends where, in units of these standard errors, the
 entries of the gradient are at most one in the root of their mean square; it counts as
 converged if no entry can be told from zero.  The next run begins there with four times as
-many draws, which halves the errors.  An engine uses a 16th, a 4th, and then all of the
-draws it was asked for; more than that only if they bring `tol` within reach.  Within a run
-the engine has the same seed at every point, so that neighbouring points share most of their
-errors.
+many draws, which halves the errors.  An objective uses a 16th, a 4th, and then all of the
+draws it was made for; more than that only if they bring `tol` within reach.  Within a run
+the seed is the same at every point, so that neighbouring points share most of their errors.
 
-An engine that does not draw makes a single run.
+An objective that does not draw makes a single run.
 """
 
 import math
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cache
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.errors import PrecisionError
-from permatch.estimators.convergence import warn_caller
-from permatch.inference import AbstractEngine
-from permatch.objectives import MatchingLikelihood
-from permatch.objectives.likelihood import Evaluation
-from permatch.optimizers import Optimum, minimize
+from permatch.optimizers.lbfgs import Optimum, minimize
 
 # Evaluations of one gradient that tell how much its draws move it.
 _SEEDS = 8
-# Their seeds stay clear of those that sizes of graphs are told apart by.
-_SEED_STRIDE = 10_000
 # Probability with which a gradient that is zero may be taken for another.
 _LEVEL = 0.05
-# Share of the engine's draws in the first run, their growth from run to run, and the most
-# that a tolerance may ask for.
+# Share of the draws in the first run, their growth from run to run, and the most that a
+# tolerance may ask for.
 _FIRST_SHARE = 1 / 16
 _GROWTH = 4.0
 _MOST_SHARE = 64.0
@@ -45,114 +37,125 @@ _WITHIN_TOL, _MARGIN = 2.0, 1.2
 _MOST_RUNS = 4
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EstimatedOptimum(Optimum):
-    """Where a fit ended, and how well its gradient is known there.
+class Estimate(Protocol):
+    """An objective at one point, and how exact it is there."""
 
-    Attributes
-    ----------
-    gradient_error : float
-        Largest standard error of an entry of the gradient: 0 if inference was exact, NaN if
-        the engine says nothing of its errors.
-    is_exact : bool
-        Whether all inference was exact.
-    doubtful_sizes : tuple of int
-        Sizes of graphs for which the engine does not stand by its answer at the end.
-    """
+    @property
+    def value(self) -> float:
+        """The objective."""
+        ...
 
-    gradient_error: float
-    is_exact: bool
-    doubtful_sizes: tuple[int, ...]
+    @property
+    def grad(self) -> FloatArray:
+        """Its gradient, (d,)."""
+        ...
+
+    @property
+    def grad_bounds(self) -> FloatArray:
+        """How far the gradient may be off for other reasons than draws, (d,), or NaN."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether value and gradient are exact."""
+        ...
+
+    @property
+    def doubts(self) -> tuple[int, ...]:
+        """Parts that the objective itself does not stand by."""
+        ...
 
 
-def minimize_estimated(
-    objective: MatchingLikelihood,
+class NoisyObjective(Protocol):
+    """A smooth convex function whose gradients may come from draws."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws at all."""
+        ...
+
+    def evaluate(self, coef: FloatArray) -> Estimate:
+        """Return value and gradient at a point, the same for the same point."""
+        ...
+
+    def with_effort(self, factor: float) -> Self:
+        """Return the same function with `factor` times as many draws."""
+        ...
+
+    def with_seed(self, number: int) -> Self:
+        """Return the same function with draws of its own for every number from 1 on."""
+        ...
+
+
+def minimize_noisy(
+    objective: NoisyObjective,
     start: FloatArray,
     *,
-    method: str,
-    bounds: tuple[FloatArray, FloatArray] | None = None,
     tol: float,
     max_iter: int,
     on_iteration: Callable[[dict[str, float]], None] | None = None,
-) -> EstimatedOptimum:
-    """Minimise an objective whose engine may be exact, approximate or drawing.
+    **options: Any,
+) -> Optimum:
+    """Minimise an objective that may be exact, approximate or drawn.
 
     Parameters
     ----------
-    objective : MatchingLikelihood
-        What to minimise, with its engine.
+    objective : NoisyObjective
+        What to minimise.
     start : ndarray of shape (d,)
         Where to begin.
-    method : {"lbfgs", "bfgs"}
-        The solver.
-    bounds : pair of ndarrays of shape (d,), optional
-        Lowest and highest value of every coordinate.
     tol : float
         Largest entry of the projected gradient accepted.
     max_iter : int
         Most steps taken, all runs together.
     on_iteration : callable, optional
         Called with every new entry of the history.
+    **options
+        `method` and `bounds` of `minimize`.
 
     Returns
     -------
-    EstimatedOptimum
+    Optimum
         The end of the last run; counts and history are those of all runs, evaluations with
         other seeds included.
     """
-    engine = objective.engine
-    share = _FIRST_SHARE if engine.draws else 1.0
-    run = _Run(objective.with_engine(engine.with_effort(share)), tol)
-    whole: EstimatedOptimum | None = None
+    share = _FIRST_SHARE if objective.draws else 1.0
+    run = _Run(objective.with_effort(share), tol)
+    whole = _nothing_known(start)
     n_runs = 0  # with this share of the draws
     try:
         run.measure(start)
     except KeyboardInterrupt:
-        return _nothing_known(start)
+        return whole
     while True:
-        before = whole
         found = minimize(
             run.value_and_grad,
-            start if before is None else before.coef,
-            method=method,
-            bounds=bounds,
+            whole.coef,
             tol=tol,
-            max_iter=max_iter - (0 if before is None else before.n_iter),
-            on_iteration=_counting_on(on_iteration, before),
+            max_iter=max_iter - whole.n_iter,
+            on_iteration=_counting_on(on_iteration, whole),
             is_zero=run.is_zero if run.is_noisy else None,
+            **options,
         )
         n_runs += 1
-        if before is not None and not found.n_evaluations:  # interrupted at once
-            return replace(before, is_interrupted=True, is_converged=False)
-        whole = run.end(before, found, share)
+        if not found.n_evaluations:  # interrupted at once
+            return replace(whole, is_interrupted=True, is_converged=False)
+        whole = run.end(whole, found, share)
         if whole.is_interrupted or whole.is_exact:
             return whole
-        if whole.n_iter >= max_iter:
-            return whole if whole.is_converged else _stopped(whole, max_iter)
+        if whole.n_iter >= max_iter:  # before all draws were used
+            message = f"max_iter={max_iter} steps were taken"
+            return whole if whole.is_converged else replace(whole, message=message)
         more = _next_share(share, whole.gradient_error, tol)
         if more is not None:
-            drawing_more = objective.with_engine(engine.with_effort(more))
-            run = run.with_draws(drawing_more, more / share)
+            run = run.with_draws(objective.with_effort(more), more / share)
             share, n_runs = more, 0
         elif not run.is_noisy or run.passes(found.coef) or n_runs == _MOST_RUNS:
             return whole
 
 
-def warn_of_doubts(optimum: EstimatedOptimum, engine: AbstractEngine) -> None:
-    """Warn, on behalf of the caller of `fit`, of answers the engine does not stand by."""
-    if optimum.doubtful_sizes:
-        sizes = ", ".join(map(str, optimum.doubtful_sizes))
-        warn_caller(
-            f"at the coefficients found {type(engine).__name__} does not stand by its own "
-            f"answers for graphs of size {sizes}: they may be further off than its errors "
-            "say, and so may the coefficients. Let it draw or iterate more, or take "
-            "another engine.",
-            RuntimeWarning,
-        )
-
-
 def _next_share(share: float, error: float, tol: float) -> float | None:
-    """Return the share of the engine's draws for another run; None if none is worth it."""
+    """Return the share of the draws for another run; None if none is worth it."""
     floor = _WITHIN_TOL * error
     if not floor > tol:  # exact, good enough, or nothing known
         return None
@@ -162,14 +165,9 @@ def _next_share(share: float, error: float, tol: float) -> float | None:
     return min(share * _GROWTH, needed) if needed <= _MOST_SHARE else None
 
 
-def _stopped(optimum: EstimatedOptimum, max_iter: int) -> EstimatedOptimum:
-    """Return the end of a fit whose steps ran out before all draws were used."""
-    return replace(optimum, message=f"max_iter={max_iter} steps were taken")
-
-
-def _nothing_known(start: FloatArray) -> EstimatedOptimum:
-    """Return the end of a fit that was interrupted before anything was known."""
-    return EstimatedOptimum(
+def _nothing_known(start: FloatArray) -> Optimum:
+    """Return the end of a minimisation that was interrupted before anything was known."""
+    return Optimum(
         coef=start,
         value=math.nan,
         grad_norm=math.inf,
@@ -181,7 +179,6 @@ def _nothing_known(start: FloatArray) -> EstimatedOptimum:
         history=[],
         gradient_error=math.nan,
         is_exact=False,
-        doubtful_sizes=(),
     )
 
 
@@ -189,13 +186,13 @@ class _Run:
     """The objective with so many draws, and how far its gradients are to be trusted."""
 
     def __init__(
-        self, objective: MatchingLikelihood, tol: float, spread: FloatArray | None = None
+        self, objective: NoisyObjective, tol: float, spread: FloatArray | None = None
     ) -> None:
         self._objective = objective
         self._tol = tol
         # Standard errors of the gradient, as far as they come from draws.
         self._spread = np.zeros(1) if spread is None else spread
-        self._known: dict[bytes, Evaluation] = {}
+        self._known: dict[bytes, Estimate] = {}
         self._projected: dict[bytes, FloatArray] = {}
         self._n_measured = 0  # evaluations with other seeds
 
@@ -204,7 +201,7 @@ class _Run:
         """Whether draws move the gradient, as far as is known."""
         return bool(self._spread.any())
 
-    def with_draws(self, objective: MatchingLikelihood, factor: float) -> "_Run":
+    def with_draws(self, objective: NoisyObjective, factor: float) -> "_Run":
         """Return the run that follows, with `factor` times as many draws."""
         return _Run(objective, self._tol, self._spread / math.sqrt(factor))
 
@@ -216,15 +213,12 @@ class _Run:
     def measure(self, coef: FloatArray) -> None:
         """Find out how much draws move the gradient here."""
         first = self._at(coef)
-        engine = self._objective.engine
-        if first.is_exact or not engine.draws:
+        if first.is_exact or not self._objective.draws:
             self._spread = np.zeros_like(first.grad)
             return
         grads = [first.grad]
         for k in range(1, _SEEDS):
-            other = engine.with_seed(_SEED_STRIDE * k)
-            with _quiet():
-                grads.append(self._objective.with_engine(other).evaluate(coef).grad)
+            grads.append(self._objective.with_seed(k).evaluate(coef).grad)
             self._n_measured += 1
         self._spread = np.std(grads, axis=0, ddof=1)
 
@@ -239,52 +233,39 @@ class _Run:
         ratios = self._ratios(coef)
         return bool(ratios.max(initial=0.0) <= _told_apart(len(ratios)))
 
-    def end(
-        self, before: EstimatedOptimum | None, found: Optimum, share: float
-    ) -> EstimatedOptimum:
+    def end(self, before: Optimum, found: Optimum, share: float) -> Optimum:
         """Return the end of this run, with that share of the draws and counts of all."""
-        known = {option.name: getattr(found, option.name) for option in fields(found)}
-        here = self._at(found.coef)
+        here, is_interrupted = self._at(found.coef), found.is_interrupted
         is_between = _FIRST_SHARE < share < 1.0  # there the errors follow from the draws
-        if not found.is_interrupted and not is_between:
+        if not is_interrupted and not is_between:
             try:
                 self.measure(found.coef)
             except KeyboardInterrupt:
-                known["is_interrupted"] = True
-        known["n_evaluations"] += self._n_measured
+                is_interrupted = True
+        n_evaluations = before.n_evaluations + found.n_evaluations + self._n_measured
         self._n_measured = 0
-        if before is not None:
-            known["n_iter"] += before.n_iter
-            known["n_evaluations"] += before.n_evaluations
-            known["history"] = before.history + [
-                _after(row, before) for row in found.history
-            ]
         error = float(np.max(self._errors(found.coef), initial=0.0))
+        is_converged = found.is_converged
         if self.is_noisy:
             is_close = share >= 1.0 or _WITHIN_TOL * error <= self._tol
-            known["is_converged"] = is_close and self.passes(found.coef)
-        if known["is_interrupted"]:
-            known["is_converged"] = False
-        return EstimatedOptimum(
-            **known,
+            is_converged = is_close and self.passes(found.coef)
+        return replace(
+            found,
+            n_iter=before.n_iter + found.n_iter,
+            n_evaluations=n_evaluations,
+            is_converged=is_converged and not is_interrupted,
+            is_interrupted=is_interrupted,
+            history=before.history + [_after(row, before) for row in found.history],
             gradient_error=error,
-            is_exact=here.is_exact and (before is None or before.is_exact),
-            doubtful_sizes=here.doubtful_sizes,
+            is_exact=here.is_exact and (before.is_exact or not before.n_evaluations),
+            doubts=here.doubts,
         )
 
-    def _at(self, coef: FloatArray) -> Evaluation:
+    def _at(self, coef: FloatArray) -> Estimate:
         """Evaluate the objective, once per point."""
         key = coef.tobytes()
         if key not in self._known:
-            with _quiet():
-                found = self._objective.evaluate(coef)
-            if not math.isfinite(found.value):
-                name = type(self._objective.engine).__name__
-                raise PrecisionError(
-                    f"learning needs log-partitions; {name} has none, given these options. "
-                    "Change them (SwapChain: tempering=True), or the engine."
-                )
-            self._known[key] = found
+            self._known[key] = self._objective.evaluate(coef)
         return self._known[key]
 
     def _errors(self, coef: FloatArray) -> FloatArray:
@@ -298,11 +279,6 @@ class _Run:
         return np.abs(self._projected.get(key, self._known[key].grad)) / units
 
 
-def _quiet() -> warnings.catch_warnings:
-    """Keep an engine's warnings to itself: the fit says once what is to be said."""
-    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
-
-
 @cache
 def _told_apart(n_entries: int) -> float:
     """Return how many standard errors tell one of so many entries from zero."""
@@ -313,19 +289,19 @@ def _told_apart(n_entries: int) -> float:
 
 
 def _counting_on(
-    on_iteration: Callable[[dict[str, float]], None] | None, before: Optimum | None
+    on_iteration: Callable[[dict[str, float]], None] | None, before: Optimum
 ) -> Callable[[dict[str, float]], None] | None:
     """Return a callback that sees the counts of all runs."""
-    if on_iteration is None or before is None:
-        return on_iteration
+    if on_iteration is None:
+        return None
     return lambda row: on_iteration(_after(row, before))
 
 
 def _after(row: dict[str, float], before: Optimum) -> dict[str, float]:
     """Return an entry of the history with what came before added to its counts."""
+    seconds = before.history[-1]["seconds"] if before.history else 0
     return row | {
         "iteration": row["iteration"] + before.n_iter,
         "evaluations": row["evaluations"] + before.n_evaluations,
-        "seconds": row["seconds"]
-        + (before.history[-1]["seconds"] if before.history else 0),
+        "seconds": row["seconds"] + seconds,
     }
