@@ -397,3 +397,22 @@ def test_cross_validation_tells_the_error_of_the_chosen_fit(data):
         warnings.simplefilter("ignore", UserWarning)
         exactly.fit(graphs, matchings)
     assert (exactly.gradient_error_, exactly.is_exact_) == (0.0, True)
+
+
+def test_exact_fits_go_straight_to_the_optimizer(data, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("there is no noise to look for")
+
+    monkeypatch.setattr("permatch.estimators.map_matching.minimize_noisy", refuse)
+    for engine in ("auto", "glynn"):
+        model = MAPMatching(engine=engine).fit(*data)
+        assert model.is_exact_
+        assert model.gradient_error_ == 0.0
+
+
+def test_an_engine_that_turns_out_not_to_be_exact_is_found_out(data, monkeypatch):
+    expected = MAPMatching(engine="bethe").fit(*data)
+    monkeypatch.setattr(Bethe, "is_exact_for", lambda self, size: True)
+    model = MAPMatching(engine="bethe").fit(*data)
+    assert not model.is_exact_
+    np.testing.assert_array_equal(model.coef_, expected.coef_)

@@ -28,7 +28,6 @@ class Parabola:
     is_exact: bool = False
     effort: float = 1.0
     seed: int = 0
-    efforts: tuple = ()
 
     @property
     def draws(self):
