@@ -123,15 +123,14 @@ def test_a_constant_for_a_query_changes_nothing(grades, query_weights, rng):
         np.testing.assert_allclose(np.add.reduceat(slope, STARTS[:-1]), 0.0, atol=1e-14)
 
 
-@pytest.mark.parametrize("kappa", [1.0, 0.3])
 @pytest.mark.parametrize("spread", [0.0, 0.2, 1.0, 30.0])
-def test_whole_lists_equal_subsets_of_all_documents(kappa, spread, grades, rng):
+def test_whole_lists_equal_subsets_of_all_documents(spread, grades, rng):
     # The sort against the assignment: one subset that holds the whole list.
     kinds, scores = grades[:LENGTH], spread * rng.normal(size=LENGTH)
     order = np.argsort(-kinds, kind="stable")
-    c = kappa * check_position_weights("discount", LENGTH)
+    c = check_position_weights("discount", LENGTH)
     subset = SubsetHinge(listed(order, LENGTH), kinds, c, np.ones(1))
-    whole = ListHinge(np.array([0, LENGTH]), kinds, np.ones(1), kappa)
+    whole = ListHinge(np.array([0, LENGTH]), kinds, np.ones(1))
     expected, slope = subset.value_and_slope(scores)
     risk, whole_slope = whole.value_and_slope(scores)
     assert risk == pytest.approx(expected, rel=ROUNDING, abs=1e-14)
@@ -179,9 +178,6 @@ def test_refuses_what_makes_no_sense(grades, query_weights):
     subsets = draw_subsets(STARTS, grades, 3)
     with pytest.raises(InvalidOptionError, match="'ndcg', 'dcg', 'hamming'; got 'map'"):
         SubsetHinge(subsets, grades, None, query_weights, loss="map")
-    for kappa in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(InvalidOptionError, match="kappa must be a finite number"):
-            ListHinge(STARTS, grades, query_weights, kappa)
     with pytest.raises(GradeError, match="must differ in grade"):
         ListHinge(STARTS, np.ones_like(grades), query_weights)
     for hinge in (

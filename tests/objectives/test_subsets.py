@@ -56,8 +56,6 @@ def test_which_queries_and_how_many_subsets(size, policy, expected):
     subsets = draw_subsets(STARTS, GRADES, size, missing_grades=policy)
     assert subsets.counts.tolist() == expected
     assert subsets.n_subsets == sum(expected)
-    assert subsets.n_skipped == expected.count(0)
-    assert subsets.is_used.tolist() == [n > 0 for n in expected]
     owners = np.concatenate([group.owners for group in subsets.groups])
     assert np.bincount(owners, minlength=5).tolist() == expected
 

@@ -92,15 +92,6 @@ class MatchingHinge:
             slope += weight[graph] @ (stack.features[wrong] - stack.features[right])
         return math.fsum(terms), slope
 
-    def augmented_matchings(self, coef: FloatArray) -> list[IntArray]:
-        """Return, for every graph, the matching that maximises loss plus score."""
-        found = [np.empty(0, dtype=np.intp)] * sum(len(s.members) for s in self.stacks)
-        for stack, offsets in zip(self.stacks, self._offsets, strict=True):
-            best = self._best_matchings(stack.scores(coef) + offsets)
-            for k, matching in zip(stack.members, best, strict=True):
-                found[k] = matching
-        return found
-
     def _best_matchings(self, scores: FloatArray) -> IntArray:
         n_graphs, size = scores.shape[:2]
         matchings = np.empty((n_graphs, size), dtype=np.int64)

@@ -142,9 +142,9 @@ class SubsetHinge:
 class ListHinge:
     """Structured hinge of whole lists, with the loss 1 - NDCG.
 
-    The position weights are ``kappa`` times the discounts.  Loss and score of a placement
-    then share a factor, ``d_j (kappa s_i - g_i / Z)``: the maximiser is a sort.  Documents
-    of equal grade share the mean weight of their positions.
+    The position weights are the discounts.  Loss and score of a placement then share a
+    factor, ``d_j (s_i - g_i / Z)``: the maximiser is a sort.  Documents of equal grade
+    share the mean weight of their positions.
 
     Parameters
     ----------
@@ -154,8 +154,6 @@ class ListHinge:
         The grade of every document, at least 0.
     query_weights : ndarray of shape (q,)
         The weight of every query; without effect where all documents have one grade.
-    kappa : float
-        Scale of the position weights.
     n_jobs : int
         Threads.
 
@@ -169,15 +167,9 @@ class ListHinge:
         starts: IntArray,
         grades: IntArray,
         query_weights: FloatArray,
-        kappa: float = 1.0,
         *,
         n_jobs: int = 1,
     ) -> None:
-        if not 0.0 < kappa < math.inf:
-            raise InvalidOptionError(
-                f"kappa must be a finite number above 0; got {kappa!r}."
-            )
-        self.kappa = float(kappa)
         self.n_jobs = n_jobs
         self._starts = np.asarray(starts, dtype=np.intp)
         self._query_weights = np.asarray(query_weights, dtype=np.float64)
@@ -229,11 +221,11 @@ class ListHinge:
         rows = slice(self._starts[k], self._starts[k + 1])
         shares, weight = self._shares[rows], self._query_weights[k]
         # Only differences count: without a common offset they keep their digits.
-        own = self.kappa * (scores[rows] - scores[rows].max())
+        own = scores[rows] - scores[rows].max()
         order = np.argsort(shares - own, kind="stable")
         shifts = -self._targets[rows]
         shifts[order] += self._discounts[: len(order)]
-        slope[rows] = weight * self.kappa * shifts
+        slope[rows] = weight * shifts
         hinge = float((shifts * (own - shares)).sum())
         # Rounding must not push a list below what its observed order attains.
         return weight * (0.0 if hinge < 0.0 else hinge)

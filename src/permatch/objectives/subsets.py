@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray, IntArray, Seed
+from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_count, check_rng, enough_memory
 from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives.grade_runs import sort_by_grade
@@ -78,16 +78,6 @@ class Subsets:
         """Number of subsets in all."""
         return int(self.counts.sum())
 
-    @property
-    def is_used(self) -> BoolArray:
-        """Whether a query has subsets, (n_queries,)."""
-        return self.counts > 0
-
-    @property
-    def n_skipped(self) -> int:
-        """Number of queries without subsets."""
-        return int((self.counts == 0).sum())
-
 
 def draw_subsets(
     starts: IntArray,
@@ -141,8 +131,8 @@ def draw_subsets(
     array([[2, 1, 0],
            [2, 1, 0],
            [2, 1, 0]])
-    >>> subsets.n_skipped
-    1
+    >>> subsets.counts
+    array([3, 0])
     """
     if isinstance(subset_size, str) and subset_size != "grades":
         raise InvalidOptionError(
