@@ -173,10 +173,10 @@ def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_p
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
     text = " ".join(result.stdout.split())
-    assert "So it is a1-b2 and a2-b1." in text
+    assert "The answer is a1-b2 and a2-b1." in text
     assert "99.91 %" in text
     numbers = json.loads((tmp_path / "page" / "demo.json").read_text())["numbers"]
-    assert f"From {100 * numbers['loss_unweighted']:.0f} % wrong to" in text
+    assert f"the error from {100 * numbers['loss_unweighted']:.0f} % to" in text
     assert (tmp_path / "page" / "index.html").stat().st_size > 10_000
 
 

@@ -60,7 +60,7 @@ def test_what_needs_coefficients_says_so():
     model = Curved().fit(X, y, qid)
     with pytest.raises(InvalidOptionError, match="linear ranker.*RankMatch.*got Curved"):
         to_solr(model)
-    with pytest.raises(InvalidOptionError, match="needs a linear ranker; got a Curved"):
+    with pytest.raises(InvalidOptionError, match="requires a linear ranker; got a Curved"):
         rank_view("q", ["d"], X[:1], y[:1], model)
 
 

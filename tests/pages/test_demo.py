@@ -67,10 +67,10 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
     numbers, rows = content["numbers"], content["rows"]
     with open_page(page, tmp_path, width, scheme) as driver:
         check_report(driver, "Learning to match a horse", 4)
-        for row, name in (("unweighted", "loss_unweighted"), ("learnt", "loss_learnt")):
+        for row, name in (("unweighted", "loss_unweighted"), ("learned", "loss_learnt")):
             cell = driver.find_element("id", f"{row}-wrong-points").text
             assert cell == f"{100 * numbers[name]:.1f} %"
-        cell = driver.find_element("id", "learnt-right-points-in-the-pair-below").text
+        cell = driver.find_element("id", "learned-right-points-in-the-pair-below").text
         assert cell == str(numbers["example_right_after"])
         for row in rows:
             label = STYLES[row["method"]][0].lower().replace(" ", "-")

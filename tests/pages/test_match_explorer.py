@@ -111,7 +111,9 @@ def test_the_data_are_those_of_the_library(page, view):
 
 
 def test_exact_and_approximate_answers_are_called_so(page, large):
-    assert "All probabilities are exact, by the engine" in page.read_text(encoding="utf-8")
+    assert "All probabilities are exact, computed by engine" in page.read_text(
+        encoding="utf-8"
+    )
     text = large.read_text(encoding="utf-8")
     assert '<p class="note approximate" id="how">Probabilities are approximate' in text
     assert "standard error" in text
@@ -120,20 +122,20 @@ def test_exact_and_approximate_answers_are_called_so(page, large):
 
 def test_an_error_nobody_knows_and_a_tolerance_missed_are_said():
     unknown = match_page(view_of(9, 0, engine="bethe")).render()
-    assert "approximate: estimates by the engine bethe" in unknown
-    assert "their error is not known" in unknown
+    assert "approximate, estimated by engine bethe" in unknown
+    assert "their error is unknown" in unknown
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         from permatch.inference import AutoEngine
 
         hurried = view_of(60, 0, engine=AutoEngine(tol=1e-9, budget=0.2))
-        assert "did not reach its own tolerance" in match_page(hurried).render()
+        assert "did not reach its tolerance" in match_page(hurried).render()
 
 
 def test_a_matching_that_is_both_says_so():
     text = match_page(view_of(2, 0, truth=False)).render()
-    assert "They are the same matching here." in text
-    assert "edges as labelled" not in text
+    assert "For this graph they are the same." in text
+    assert "edges that agree with the labels" not in text
     assert "The 2 best matchings" in text
     assert "The best matching</h2>" in match_page(view_of(1, 0)).render()
 
@@ -151,7 +153,7 @@ def test_features_that_are_too_many_are_kept_for_the_likeliest_edges(monkeypatch
 
 def test_graphs_too_large_for_a_page_are_refused(monkeypatch):
     monkeypatch.setattr("permatch.pages.match_explorer.MAX_NODES", 5)
-    with pytest.raises(SizeLimitError, match="at most 5 nodes a side; this one has 6"):
+    with pytest.raises(SizeLimitError, match="at most 5 nodes per side, got 6"):
         match_page(view_of(6, 0))
 
 
@@ -318,12 +320,12 @@ def test_one_of_the_best_matchings_is_shown_in_the_pictures(page, tmp_path):
         empty = picture(driver, "edges-mark")
         button = driver.find_element("css selector", "#best-table button")
         driver.execute_script("arguments[0].focus()", button)
-        assert "Matching 1 is the likeliest." in driver.find_element("id", "status").text
+        assert "Matching 1 is the mode." in driver.find_element("id", "status").text
         first = picture(driver, "edges-mark")
         assert first != empty
         button.send_keys(Keys.ARROW_DOWN)
         text = driver.find_element("id", "status").text
-        assert re.search(r"Matching 2 differs from the likeliest in \d edges of 6", text)
+        assert re.search(r"Matching 2 differs from the mode in \d edges of 6", text)
         assert picture(driver, "edges-mark") != first
 
 

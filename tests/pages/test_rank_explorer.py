@@ -110,7 +110,7 @@ def test_expected_and_likely_ranks(page, view):
 
 def test_models_without_probabilities_show_scores_only(score_page):
     html = score_page.read_text(encoding="utf-8")
-    assert "DORM models give scores and no probabilities" in html
+    assert "DORM models give scores but no probabilities" in html
     assert 'id="ranks"' not in html
     assert "feature 3" in html
     assert "expected rank" not in html
@@ -125,7 +125,7 @@ def test_sampled_probabilities_are_called_so(lists):
     view = replace(view, distribution=law)
     assert not view.distribution.is_exact
     html = rank_page(view).render()
-    assert 'class="note approximate" id="how">The probabilities of ranks are appr' in html
+    assert 'class="note approximate" id="how">Rank probabilities are appr' in html
     assert re.search(r"largest standard error is [0-9.]+ %", html)
 
 

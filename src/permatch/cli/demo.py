@@ -1,4 +1,4 @@
-"""``permatch demo``: a worked example, computed as it is shown."""
+"""``permatch demo``: a worked example, computed live."""
 
 import math
 from collections.abc import Iterable
@@ -36,13 +36,13 @@ def demo(
     ] = Path("permatch-demo"),
     jobs: Jobs = -1,
 ) -> None:
-    r"""See what a distribution over matchings is good for, and what learning adds.
+    r"""Show what a distribution over matchings is good for, and what learning adds.
 
-    First a puzzle of record linkage that pair-by-pair rules get wrong.  Then
-    the real thing: learn to match the points of a silhouette, a minute or two,
-    with a page of pictures at the end.  Every number is computed as you watch.
-    The puzzle needs nothing but permatch; the silhouette, scikit-image and
-    matplotlib (pip install 'permatch\[vision,plots]').
+    First, a small record linkage problem that pairwise rules get wrong.  Then
+    permatch learns to match the points of a silhouette, which takes a minute
+    or two, and writes a page with figures.  All numbers are computed live.
+    The second part needs scikit-image and matplotlib
+    (pip install 'permatch\[vision,plots]').
 
     [bold]Examples[/bold]
 
@@ -59,7 +59,7 @@ def demo(
         _linkage(console, scores)
     with printing() as console:
         if missing:
-            _heading(console, "2. Which point is which? Learning to match a horse")
+            _heading(console, "2. Image matching: learning to match a horse")
             console.print()
             console.print(Text(_LACK), soft_wrap=True)
         else:
@@ -80,35 +80,35 @@ def _linkage(console: Console, scores: FloatArray) -> None:
     """Link two customer lists, first pair by pair, then as a whole."""
     import permatch as pm
 
-    _heading(console, "1. Who is who? Two customers, two lists, one-to-one")
+    _heading(console, "1. Record linkage: two customers in two lists")
     _say(
         console,
-        "A shop has a list of orders and a list of newsletter readers, with the same two "
-        "people on each. A model has looked at every pair by itself and says how probable "
-        "it is that both records are one person:",
+        "A shop has a list of orders and a list of newsletter subscribers, with the same "
+        "two people on each. A classifier looked at each pair on its own and estimated the "
+        "probability that both records are the same person:",
     )
     _show(console, _pair_table(PAIR_PROBABILITIES))
 
     greedy = _greedy(PAIR_PROBABILITIES)
     mutual = _mutual_best(PAIR_PROBABILITIES)
     rules = Table.grid(padding=(0, 2))
-    rules.add_row("greedy", "the best pair, then the best of what is left", _pairs(greedy))
-    rules.add_row("mutual best", "pairs that prefer each other", _pairs(mutual))
-    _say(console, "[bold]Pair by pair.[/bold] The usual rules look at one pair at a time:")
+    rules.add_row("greedy", "the best pair, then the best remaining pair", _pairs(greedy))
+    rules.add_row("mutual best", "pairs that are each other's best match", _pairs(mutual))
+    _say(console, "[bold]Pair by pair.[/bold] The usual rules consider one pair at a time:")
     _show(console, rules)
     last = greedy[-1]
     _say(
         console,
-        f"Both keep {_pairs(greedy[:1])}. That leaves {_pairs([last])}, a pair the model "
-        f"gives {percent(PAIR_PROBABILITIES[last])}.",
+        f"Both choose {_pairs(greedy[:1])}. That leaves {_pairs([last])}, a pair with a "
+        f"probability of {percent(PAIR_PROBABILITIES[last])}.",
     )
 
     distribution = pm.MatchingDistribution(scores)
     _say(
         console,
-        "[bold]As a whole.[/bold] There are only two ways to link the lists one-to-one. "
-        "The score of a pair is its log-odds, log(p / (1 - p)), the score of a matching is "
-        "the sum, and the probability of a matching is proportional to exp(score):",
+        "[bold]Jointly.[/bold] There are only two ways to link the lists one-to-one. The "
+        "score of a pair is its log-odds, log(p / (1 - p)); the score of a matching is the "
+        "sum over its pairs; its probability is proportional to exp(score):",
     )
     best = distribution.k_best(2)
     table = _table("matching", "product of odds", "probability")
@@ -119,13 +119,13 @@ def _linkage(console: Console, scores: FloatArray) -> None:
             percent(math.exp(distribution.log_prob(matching))),
         )
     _show(console, table)
-    _say(console, "Hence, pair by pair again, but now linked one-to-one:")
+    _say(console, "This gives the probability of each pair in a one-to-one matching:")
     _show(console, _pair_table(distribution.marginals))
     answer = _pairs(enumerate(distribution.bayes_matching()))
     _say(
         console,
-        f"[bold green]So it is {answer}.[/bold green] One strong pair is not worth the "
-        "unlikely one it forces on the others.",
+        f"[bold green]The answer is {answer}.[/bold green] One strong pair does not make "
+        "up for the improbable pair that it leaves.",
     )
 
 
@@ -135,14 +135,15 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
     from permatch.pages.demo_page import demo_page, save_picture
 
     setup = demo_data.SETUP
-    _heading(console, "2. Which point is which? Learning to match a horse")
+    _heading(console, "2. Image matching: learning to match a horse")
     _say(
         console,
-        f"{setup.n_points} points on the outline of a horse, {setup.n_images} sheared "
-        "copies of it. A point is described by where the outline lies around it, an edge "
-        "by the squared differences of two such descriptions. permatch learns one weight "
-        "per difference from labelled pairs, by maximum likelihood over all "
-        f"{math.factorial(setup.n_points):.2g} matchings of a pair, with exact gradients.",
+        f"{setup.n_points} points on the outline of a horse, in {setup.n_images} sheared "
+        "copies. Each point is described by its shape context, a histogram of the outline "
+        "around it; the features of an edge are the squared differences of two shape "
+        "contexts. From labelled pairs, permatch learns one weight per feature by maximum "
+        f"likelihood over all {math.factorial(setup.n_points):.2g} matchings of a pair, "
+        "with exact gradients.",
     )
     with progress_bar("learning", 1000, 60.0, None) as on_progress:
         found = demo_data.run(
@@ -157,26 +158,26 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
     save_picture(found, out / "horse.png")
 
     numbers = found.numbers
-    table = _table("wrong points on test pairs", "unweighted", "MAP", "max-margin")
+    table = _table("errors on test pairs", "unweighted", "MAP", "max-margin")
     losses = {(row["n"], row["method"]): row["hamming_loss"] for row in found.rows}
     for n in setup.n_train:
         row = [losses[0, "unweighted"], losses[n, "map"], losses[n, "max_margin"]]
-        table.add_row(f"learnt from {n} pairs", *(f"{100 * loss:.1f} %" for loss in row))
+        table.add_row(f"trained on {n} pairs", *(f"{100 * loss:.1f} %" for loss in row))
     _show(console, table)
     _say(
         console,
-        f"[bold green]From {100 * numbers['loss_unweighted']:.0f} % wrong to "
-        f"{100 * numbers['loss_learnt']:.0f} %[/bold green] on {numbers['n_test']} test "
-        f"pairs, in {numbers['seconds']:.0f} seconds. The expected calibration error "
-        f"of the edge probabilities is {numbers['calibration_error']:.4f}; the page shows "
-        "the curve.",
+        f"[bold green]Learning reduces the error from "
+        f"{100 * numbers['loss_unweighted']:.0f} % to {100 * numbers['loss_learnt']:.0f} %"
+        f"[/bold green] on {numbers['n_test']} test pairs, in {numbers['seconds']:.0f} "
+        "seconds. The expected calibration error of the edge probabilities is "
+        f"{numbers['calibration_error']:.4f}.",
     )
-    _say(console, "Pictures and curves are on the page")
+    _say(console, "The page with all figures:")
     _show(console, _single(str(page)))
 
 
 def _next_steps(console: Console) -> None:
-    _heading(console, "What next")
+    _heading(console, "Next steps")
     snippet = """\
 import numpy as np, permatch as pm
 d = pm.MatchingDistribution(np.log([[19, 15.7], [13.3, 0.01]]))
@@ -184,10 +185,10 @@ d.marginals, d.mode(), d.bayes_matching(), d.k_best(2), d.sample(1000, rng=0)"""
     console.print()
     console.print(Padding(Text(snippet, no_wrap=True), (0, 2), expand=False))
     commands = Table.grid(padding=(0, 3))
-    commands.add_row("permatch match --help", "learn from labelled matches in a table")
-    commands.add_row("permatch infer scores.csv", "probabilities for a matrix of scores")
-    commands.add_row("permatch engines", "the algorithms to choose from")
-    commands.add_row("permatch --help", "all commands")
+    commands.add_row("permatch match --help", "learn from a table of labelled matches")
+    commands.add_row("permatch infer scores.csv", "probabilities for a score matrix")
+    commands.add_row("permatch engines", "list the inference algorithms")
+    commands.add_row("permatch --help", "list all commands")
     _show(console, commands)
 
 

@@ -21,7 +21,7 @@ SETUP = Setup()
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One test pair, matched by unweighted and by learnt features.
+    """One test pair, matched with unweighted and with learned features.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Example:
     truth : ndarray of shape (m,)
         The true matching.
     before, after : ndarray of shape (m,)
-        The matchings found with unweighted and with learnt features.
+        The matchings found with unweighted and with learned features.
     before_marginals, after_marginals : ndarray of shape (m, m)
         Probabilities of all edges under either.
     """
@@ -87,7 +87,7 @@ def run(
     n_jobs: int | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> Demo:
-    """Measure the learning curve, then look closely at the model learnt from most pairs.
+    """Measure the learning curve, then examine the model trained on the most pairs.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _example(drawn: Draw, after: list[IntArray], marginals: list[FloatArray]) ->
     k = int(np.argmax(gain))
     first, second = (int(image) for image in drawn.test_images[k])
     truth = test.matchings[k]
-    unlearnt = MatchingDistribution(test.graphs[k].scores(coef))
+    unweighted = MatchingDistribution(test.graphs[k].scores(coef))
     return Example(
         number=k,
         outlines=(drawn.data.outline(first), drawn.data.outline(second)),
@@ -173,7 +173,7 @@ def _example(drawn: Draw, after: list[IntArray], marginals: list[FloatArray]) ->
         truth=truth,
         before=before[k],
         after=after[k],
-        before_marginals=unlearnt.marginals,
+        before_marginals=unweighted.marginals,
         after_marginals=marginals[k],
     )
 

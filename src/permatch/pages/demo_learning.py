@@ -4,7 +4,7 @@ With N training pairs come N validation pairs, by whose Hamming loss each method
 its alpha, and a fixed set of test pairs.  All methods see the same pairs; the pairs of a
 smaller N are among those of a larger one; no pair of images is in two of the three sets.
 
-    unweighted   coef = -1 for every feature, nothing learnt
+    unweighted   coef = -1 for every feature, no learning
     map          maximum a posteriori with exact gradients
     max_margin   structured hinge with the Hamming loss
 """

@@ -12,7 +12,7 @@ from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliabil
 
 _LABELS = [STYLES[method][0] for method in METHODS]
 # What the example is matched by, and what that is called there.
-_PARTS = {"Unweighted": "before", "Learnt": "after"}
+_PARTS = {"Unweighted": "before", "Learned": "after"}
 
 
 def demo_page(demo: Demo) -> Page:
@@ -31,26 +31,26 @@ def demo_page(demo: Demo) -> Page:
     n = demo.numbers
     page = Page(
         "Learning to match a horse",
-        f"{n['size']} points on the outline of a silhouette, sheared copies of it, and the "
-        "question which point is which.",
+        f"Which of the {n['size']} points on the outline of a silhouette correspond to "
+        "those on a sheared copy?",
     )
     page.add_text(
-        "Every point carries a shape context, a histogram of where the outline lies around "
-        f"it. An edge between two points carries the {n['n_features']} squared differences "
-        "of their histograms. Taken as they are, they match badly, because a shear moves "
-        "some bins far more than others. permatch learns one weight per bin from "
-        f"{n['n_train']} pairs whose points are labelled, by maximum likelihood over all "
-        "matchings, with exact gradients."
+        "Each point is described by its shape context, a histogram of the outline around "
+        f"it. The features of an edge between two points are the {n['n_features']} squared "
+        "differences of their histograms. With equal weights they match poorly, because a "
+        "shear changes some bins far more than others. permatch learns one weight per bin "
+        f"from {n['n_train']} labelled pairs, by maximum likelihood over all matchings, "
+        "with exact gradients."
     )
-    page.add_heading("Before and after")
+    page.add_heading("Before and after learning")
     page.add_html(
         table(
             ["features", "wrong points", "right points in the pair below"],
             [
                 ["unweighted", _loss(n["loss_unweighted"]), n["example_right_before"]],
-                ["learnt", _loss(n["loss_learnt"]), n["example_right_after"]],
+                ["learned", _loss(n["loss_learnt"]), n["example_right_after"]],
             ],
-            f"Share of wrongly matched points on {n['n_test']} test pairs.",
+            f"Fraction of points matched incorrectly on {n['n_test']} test pairs.",
             ids=True,
         )
     )
@@ -93,29 +93,29 @@ def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
             _draw(example, name, axes)
             page.add_figure(
                 figure_svg(figure),
-                f"{name} features on the test pair that learning helps most: {right} of "
-                f"{size} points right. The darker a line, the more probable the match; "
-                "dashed lines with a cross are wrong.",
+                f"{name} features on the test pair that improves most: {right} of {size} "
+                "points right. Darker lines are more probable matches; dashed lines with a "
+                "cross are wrong.",
                 f"Two silhouettes with lines between matched points, {name.lower()} "
                 f"features, {right} of {size} right.",
             )
 
 
 def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
-    page.add_heading("More labels, fewer errors")
+    page.add_heading("Learning curve")
     with drawing(7.0, 3.8) as (figure, axes):
         learning_curve(rows, axes)
         page.add_figure(
             figure_svg(figure),
-            "Wrong points on the test pairs against the number of labelled training pairs. "
-            "One draw of points and pairs.",
+            "Fraction of wrong points on the test pairs against the number of labelled "
+            "training pairs, for one random draw of points and pairs.",
             "Learning curve: " + "; ".join(_curve_in_words(rows)) + ".",
         )
     page.add_html(
         table(
             ["training pairs", *_LABELS],
             [[k, *cells] for k, *cells in _curve_cells(rows)],
-            "The same in numbers.",
+            "The values of the learning curve.",
             ids=True,
         )
     )
@@ -123,10 +123,10 @@ def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
 
 def _add_reliability(page: Page, demo: Demo) -> None:
     error = demo.numbers["calibration_error"]
-    page.add_heading("Probabilities that mean something")
+    page.add_heading("Calibration")
     page.add_text(
-        "Every edge of every test pair got a probability. Of the edges that were said to "
-        "be right with probability p, about that share should be right."
+        "Every edge of every test pair has a predicted probability. If the model is "
+        "calibrated, a fraction p of the edges with probability p are right."
     )
     with drawing(4.6, 4.6) as (figure, axes):
         reliability(demo.reliability, axes)
@@ -140,7 +140,7 @@ def _add_reliability(page: Page, demo: Demo) -> None:
 
 
 def _add_commands(page: Page, n: dict[str, Any]) -> None:
-    page.add_heading("Do it yourself")
+    page.add_heading("Reproduce it in Python")
     n_train = n["n_train"]
     lines = [
         "import permatch as pm",
@@ -153,7 +153,7 @@ def _add_commands(page: Page, n: dict[str, Any]) -> None:
     page.add_code("\n".join(lines))
     page.add_text(
         f"alpha = {n['alpha']:g} was chosen on {n['n_train']} validation pairs. The last "
-        f"fit took {n['evaluations']} evaluations of the likelihood, everything together "
+        f"fit took {n['evaluations']} evaluations of the likelihood; the whole demo took "
         f"{n['seconds']:.0f} seconds."
     )
 
@@ -163,12 +163,16 @@ def _loss(share: float) -> str:
 
 
 def _curve_cells(rows: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return (training pairs, loss by method) lines; nothing learnt is the same for all."""
+    """Return (training pairs, loss by method) lines; without learning it is constant."""
     losses = {(row["n"], row["method"]): row["hamming_loss"] for row in rows}
     sizes = sorted({row["n"] for row in rows if row["n"] > 0})
-    unlearnt, *learners = METHODS
+    unweighted, *learners = METHODS
     return [
-        [n, _loss(losses[0, unlearnt]), *(_loss(losses[n, method]) for method in learners)]
+        [
+            n,
+            _loss(losses[0, unweighted]),
+            *(_loss(losses[n, method]) for method in learners),
+        ]
         for n in sizes
     ]
 

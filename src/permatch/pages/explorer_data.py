@@ -73,7 +73,7 @@ class MatchView:
 
     @cached_property
     def mode(self) -> IntArray:
-        """The likeliest matching, (m,)."""
+        """The most probable matching, (m,)."""
         return self.distribution.mode()
 
     @cached_property
@@ -88,7 +88,7 @@ class MatchView:
 
     @cached_property
     def labelled(self) -> IntArray | None:
-        """The labelled matching, extra nodes as in the likeliest one, if there is one."""
+        """The labelled matching, dummy nodes as in the mode, if there is one."""
         return None if self.truth is None else self.graph.align_extra(self.truth, self.mode)
 
     @cached_property
@@ -114,7 +114,7 @@ class MatchView:
     @cached_property
     def named(self) -> list[tuple[str, IntArray]]:
         """The matchings with a name, and their names."""
-        found = [("likeliest", self.mode), ("Bayes", self.bayes)]
+        found = [("mode", self.mode), ("Bayes", self.bayes)]
         return found if self.labelled is None else [*found, ("labelled", self.labelled)]
 
 
@@ -173,8 +173,9 @@ def rank_view(
     """Return what a linear ranker makes of the documents of one query."""
     if not isinstance(model, LinearRanker):
         raise InvalidOptionError(
-            "the page shows what every feature adds to a score, so it needs a linear "
-            f"ranker; got a {type(model).__name__}. Fit one with permatch rank fit."
+            "the page shows the contribution of each feature to the score, which "
+            f"requires a linear ranker; got a {type(model).__name__}. "
+            "Fit one with permatch rank fit."
         )
     ends = np.array([0, len(values)])
     scaled = values

@@ -61,7 +61,7 @@ class ExplorerPage(Page):
             f'<h2 id="details-title">{escape(title)}</h2>'
             f'<p id="status" role="status">{escape(hint)}</p>'
             '<div id="details"></div>'
-            "<noscript><p>Without JavaScript the tables stay as they are.</p></noscript>"
+            "<noscript><p>Figures need JavaScript; tables do not.</p></noscript>"
             "</section></div>"
         )
 

@@ -11,18 +11,18 @@ const places = data.kept && new Map(Array.from(unpack(data.kept), (edge, k) => [
 const DRAWN = 5000; // most lines: with more there is nothing to be seen
 const LISTED = 200; // most rows of the table, as in match_explorer.py
 
-// Edges of any probability, the likeliest first; a threshold is then a number of them.
+// Edges of any probability, the most probable first; a threshold is then a number of them.
 const ranked = Uint32Array.from({ length: size * size }, (_, edge) => edge)
   .filter((edge) => chances[edge] > 0)
   .sort((a, b) => chances[b] - chances[a] || a - b);
-const kinds = new Uint8Array(size * size); // 1 likeliest, 2 Bayes, 4 labelled
+const kinds = new Uint8Array(size * size); // 1 mode, 2 Bayes, 4 labelled
 data.mode.forEach((j, i) => { kinds[i * size + j] |= 1; });
 data.bayes.forEach((j, i) => { kinds[i * size + j] |= 2; });
 data.truth?.forEach((j, i) => { kinds[i * size + j] |= 4; });
 const pairName = (edge) => [named(left[Math.floor(edge / size)]), " – ", named(right[edge % size])];
 const kindWords = (edge) => {
   const words = [];
-  if (kinds[edge] & 1) words.push("likeliest");
+  if (kinds[edge] & 1) words.push("mode");
   if (kinds[edge] & 2) words.push("Bayes");
   if (kinds[edge] & 4) words.push("labelled");
   return words.join(", ");
@@ -53,8 +53,8 @@ const describe = () => {
   const list = make("ul", {}, ...others.slice(0, 50).map((other) =>
     make("li", {}, ...pairName(other), `: ${percent(chances[other])}`)));
   tell([others.length
-    ? `Matching ${matching + 1} differs from the likeliest in ${count(others.length, "edge")} of ${size}:`
-    : `Matching ${matching + 1} is the likeliest.`], list);
+    ? `Matching ${matching + 1} differs from the mode in ${count(others.length, "edge")} of ${size}:`
+    : `Matching ${matching + 1} is the mode.`], list);
 };
 
 const describeEdge = (edge) => {
@@ -65,14 +65,14 @@ const describeEdge = (edge) => {
   const kind = kindWords(edge);
   words.push(`: probability ${chance}${spread}, score ${number(scores[edge])}${kind ? ` (${kind})` : ""}.`);
   const place = places ? places.get(edge) : edge;
-  if (place === undefined) return tell(words, make("p", {}, `The page holds the features of the ${places.size.toLocaleString("en")} likeliest edges only.`));
+  if (place === undefined) return tell(words, make("p", {}, `This page contains the features of only the ${places.size.toLocaleString("en")} most probable edges.`));
   const rows = data.features.map((name, k) => {
     const value = values[place * d + k];
     const share = value * coef[k];
     return { name, share, cells: [number(value, 3), number(coef[k], 3), signed(share)] };
   });
-  return tell(words, contributionTable("Features and what each adds to the score",
-    ["feature", "value", "weight", "adds"], rows));
+  return tell(words, contributionTable("Contribution of each feature to the score",
+    ["feature", "value", "weight", "contribution"], rows));
 };
 
 // ---- the two sides and the edges between them
@@ -147,7 +147,7 @@ const markEdges = () => {
   pen.stroke();
 };
 
-// The line nearest to the pointer; beside a name, the likeliest edge of that node.
+// The line nearest to the pointer; beside a name, the most probable edge of that node.
 const edgeAt = (x, y) => {
   const node = Math.max(0, Math.min(size - 1, Math.floor((y - 14) / rowHeight)));
   if (x < layout.x0 || x > layout.x1) {
@@ -193,8 +193,8 @@ const listEdges = () => {
   byId("edge-table").tBodies[0].replaceWith(body);
   byId("edge-table").dataset.listed = n_shown;
   byId("edge-table").caption.textContent = n_shown > LISTED
-    ? `The ${LISTED} likeliest of the ${n_shown.toLocaleString("en")} edges drawn.`
-    : `The ${count(n_shown, "edge")} drawn, likeliest first.`;
+    ? `The ${LISTED} most probable of the ${n_shown.toLocaleString("en")} edges shown.`
+    : `${count(n_shown, "edge")} shown, most probable first.`;
 };
 const setThreshold = () => {
   const threshold = (Number(slider.value) / 100) ** 2;
@@ -205,7 +205,7 @@ const setThreshold = () => {
     else high = middle;
   }
   n_shown = low;
-  const words = `${percent(threshold)}: ${count(low, "edge")}${low > DRAWN ? `, the ${DRAWN.toLocaleString("en")} likeliest drawn` : ""}`;
+  const words = `${percent(threshold)}: ${count(low, "edge")}${low > DRAWN ? `, the ${DRAWN.toLocaleString("en")} most probable drawn` : ""}`;
   byId("threshold-now").textContent = words;
   slider.setAttribute("aria-valuetext", words);
   drawEdges();
@@ -220,7 +220,7 @@ slider.addEventListener("input", () => {
   later = setTimeout(listEdges, 150);
 });
 
-// ---- the likeliest and the Bayes matching, where they differ
+// ---- the mode and the Bayes matching, where they differ
 
 const differing = data.mode.flatMap((j, i) => (j === data.bayes[i] ? [] : [i]));
 const drawMatching = (name, matching, kind) => {

@@ -47,14 +47,14 @@ def match_page(view: MatchView) -> ExplorerPage:
     size, law = view.graph.size, view.distribution
     if size > MAX_NODES:
         raise SizeLimitError(
-            f"a page shows graphs of at most {MAX_NODES} nodes a side; this one has "
-            f"{size}. Write its probabilities with permatch match predict --marginals."
+            f"the page supports at most {MAX_NODES} nodes per side, got {size}. Write the "
+            "probabilities to a file with permatch match predict --marginals."
         )
     n_edges = int(np.isfinite(law.scores).sum())
     page = ExplorerPage(
         f"Matchings of graph {view.name}",
         f"{_sides(view.graph)}, {n_edges} edges, {len(view.features)} features; "
-        f"probabilities by a {view.model} model.",
+        f"probabilities from a {view.model} model.",
         script="match_explorer.js",
         data=match_data(view),
     )
@@ -68,8 +68,8 @@ def match_page(view: MatchView) -> ExplorerPage:
     _add_best(page, view)
     page.close_charts(
         "Details",
-        "Point at a line, a cell or a row, or go there with the Tab and arrow keys: here "
-        "stand the features of the edge and what each adds to its score.",
+        "Point at a line, cell or row, or select one with the Tab and arrow keys, to see "
+        "the features of the edge and their contributions to its score.",
     )
     return page
 
@@ -79,16 +79,16 @@ def _how_found(view: MatchView) -> str:
     found: Diagnostics = law.diagnostics
     reason = f" ({found.reason})" if found.reason else ""
     if law.is_exact:
-        return f"All probabilities are exact, by the engine {found.engine}{reason}."
+        return f"All probabilities are exact, computed by engine {found.engine}{reason}."
     error = (
-        "their error is not known"
+        "their error is unknown"
         if found.marginal_error is None
         else f"the largest standard error is {percent(found.marginal_error)}"
     )
-    doubt = "" if found.is_converged else " The engine did not reach its own tolerance."
+    doubt = "" if found.is_converged else " The engine did not reach its tolerance."
     return (
-        f"Probabilities are approximate: estimates by the engine {found.engine}{reason}; "
-        f"{error}.{doubt} The likeliest matching and the order of the best are exact."
+        f"Probabilities are approximate, estimated by engine {found.engine}{reason}; "
+        f"{error}.{doubt} The mode and the order of the best matchings are exact."
     )
 
 
@@ -96,7 +96,7 @@ def _sides(graph: BipartiteGraph) -> str:
     """Say how many nodes there are."""
     n_left, n_right = graph.n_sides
     return (
-        f"{n_left} nodes a side"
+        f"{n_left} nodes per side"
         if n_left == n_right
         else f"{n_left} left and {n_right} right nodes"
     )
@@ -111,11 +111,11 @@ def _summary(view: MatchView) -> str:
         if truth is not None:
             row.append(f"{int((matching == truth).sum())} of {len(matching)}")
         rows.append(row)
-    header = ["matching", "probability", "edges expected to be right"]
-    header += ["edges as labelled"] if truth is not None else []
+    header = ["matching", "probability", "expected number of right edges"]
+    header += ["edges that agree with the labels"] if truth is not None else []
     caption = (
-        "Likeliest: the most probable matching as a whole. Bayes: the one with the most "
-        "edges expected to be right."
+        "Mode: the most probable matching. Bayes: the matching with the largest expected "
+        "number of right edges."
     )
     return table(header, rows, caption, ids=True)
 
@@ -129,7 +129,7 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
     page.add_html(
         slider(
             "threshold",
-            "Draw edges of at least",
+            "Minimum probability",
             0,
             100,
             _FIRST_STOP,
@@ -139,17 +139,17 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
     page.add_canvas(
         "edges",
         f"The {view.graph.size} left and {view.graph.size} right nodes with lines between "
-        "them, the stronger the more probable; the table below lists them.",
+        "them; stronger lines are more probable. The table below lists the edges.",
         legend(
             [
-                ("both", "in the likeliest and the Bayes matching"),
-                ("mode", "likeliest only"),
+                ("both", "mode and Bayes matching"),
+                ("mode", "mode only"),
                 ("bayes", "Bayes only"),
                 ("other", "neither"),
-                ("chosen", "chosen"),
+                ("chosen", "selected"),
             ]
         ),
-        "The thicker and darker a line, the more probable the edge.",
+        "Thicker, darker lines are more probable edges.",
     )
     names = _edge_names(view)
     page.add_html(
@@ -169,7 +169,7 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
                 )
                 for edge in drawn[:_LISTED].tolist()
             ],
-            f"The {_count(len(drawn), 'edge')} drawn, likeliest first.",
+            f"{_count(len(drawn), 'edge')} shown, most probable first.",
             words=[3],
         )
         + "</div>"
@@ -180,24 +180,25 @@ def _add_difference(page: ExplorerPage, view: MatchView) -> None:
     law, size = view.distribution, view.graph.size
     mode, bayes = view.mode, view.bayes
     differing = np.flatnonzero(mode != bayes).tolist()
-    page.add_heading("Likeliest and Bayes matching")
+    page.add_heading("Mode and Bayes matching")
     if not differing:
-        page.add_text("They are the same matching here.")
+        page.add_text("For this graph they are the same.")
         return
     page.add_text(
-        f"They differ in {len(differing)} of {size} nodes. The likeliest matching is the "
-        "best bet on all edges at once, the Bayes matching on as many as possible."
+        f"They differ in {len(differing)} of {size} nodes. The mode is the matching most "
+        "likely to be entirely right; the Bayes matching has the largest expected number "
+        "of right edges."
     )
     parts = []
-    for name, words in (("mode", "likeliest"), ("bayes", "Bayes")):
+    for name, words in (("mode", "mode"), ("bayes", "Bayes matching")):
         parts.append(
             f'<figure><div class="stack"><canvas id="{name}" role="img" aria-label='
-            f'"Edges of the {words} matching where the two differ; see the table below.">'
-            f"</canvas></div><figcaption>{words.capitalize()} matching, where they differ."
+            f'"Edges of the {words} where the two differ; see the table below.">'
+            f"</canvas></div><figcaption>Edges of the {words} where the two differ."
             "</figcaption></figure>"
         )
     page.add_html(f'<div class="pair">{"".join(parts)}</div>')
-    header = ["left", "likeliest", "probability", "Bayes", "probability"]
+    header = ["left", "mode", "probability", "Bayes", "probability"]
     header += ["labelled"] if view.labelled is not None else []
     rows = []
     for i in differing:
@@ -211,7 +212,7 @@ def _add_difference(page: ExplorerPage, view: MatchView) -> None:
             "difference-table",
             header,
             rows,
-            "Where the two matchings differ.",
+            "Nodes where the two matchings differ.",
             words=[1, 3, 5],
         )
     )
@@ -222,7 +223,7 @@ def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
     page.add_heading("Marginals")
     entries = [
         ("ramp", f"0 % to {percent(law.marginals.max())}"),
-        ("ring", "likeliest matching"),
+        ("ring", "mode"),
         ("dot", "Bayes matching"),
     ]
     entries += [("cross", "labelled")] if view.labelled is not None else []
@@ -233,10 +234,10 @@ def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
     )
     page.add_canvas(
         "heat",
-        f"Probability of each of the {size} by {size} edges as a shade. Choose two nodes "
-        "in the menus above to read one.",
+        f"Heat map of the probability of each of the {size} by {size} edges. To read one, "
+        "select two nodes in the menus above.",
         legend(entries),
-        "Left nodes are rows, right nodes columns; rows and columns sum to 100 %.",
+        "Rows are left nodes, columns are right nodes; rows and columns sum to 100 %.",
     )
     if size <= _LARGEST_TABLE:
         rows = [
@@ -244,7 +245,7 @@ def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
             for name, chances in zip(view.left, law.marginals.tolist(), strict=True)
         ]
         page.add_html(
-            "<details><summary>The same as a table</summary>"
+            "<details><summary>Show as table</summary>"
             + table(["", *view.right], rows, "Probability of every edge.")
             + "</details>"
         )
@@ -265,23 +266,23 @@ def _add_best(page: ExplorerPage, view: MatchView) -> None:
             percent(float(np.exp(best.scores[k] - best.scores[0]))),
             percent(min(1.0, chances[k])),
             f"{best.scores[k]:.4g}",
-            edges or "the likeliest",
+            edges or "(mode)",
         ]
         rows.append(({"matching": k}, cells))
     n_best = len(rows)
-    header = ["rank", "probability", "beside the likeliest", "together", "score"]
-    header.append("other edges than the likeliest")
+    header = ["rank", "probability", "relative to the mode", "cumulative", "score"]
+    header.append("edges that differ from the mode")
     page.add_heading("The best matching" if n_best == 1 else f"The {n_best} best matchings")
     page.add_html(
         button_table(
             "best-table",
             header,
             rows,
-            "Choose one to see it in the pictures."
+            "Select a matching to highlight it in the figures."
             + (
                 ""
                 if view.distribution.is_exact
-                else " Probabilities are approximate, the order is not."
+                else " Probabilities are approximate; the order is exact."
             ),
             words=[5],
         )

@@ -40,13 +40,13 @@ const show = (choice, isKept) => {
 };
 const describe = ({ place, rank }) => {
   const words = [make("strong", {}, named(data.documents[place])),
-    `: rank ${place + 1}, score ${number(scores[place])}, ${signed(gains[place])} beside the mean of the list.`];
+    `: rank ${place + 1}, score ${number(scores[place])}, ${signed(gains[place])} relative to the mean of the list.`];
   if (rank !== null) words.push(` At rank ${rank + 1} with probability ${percent(chanceAt(place, rank))}.`);
   const rows = data.features.map((name, k) => {
     const share = pushes[place * d + k];
     return { name, share, cells: [number(values[place * d + k], 3), signed(share)] };
   });
-  tell(words, contributionTable("What moved it from the mean of the list", ["feature", "value", "moved by"], rows));
+  tell(words, contributionTable("Contribution of each feature, relative to the mean of the list", ["feature", "value", "contribution"], rows));
 };
 
 const rowHeight = Math.max(3, Math.min(22, 1400 / n));
@@ -175,7 +175,7 @@ const markRanks = () => {
 const setTop = () => {
   const top = Number(slider.value);
   const table = byId("document-table");
-  table.tHead.rows[0].cells[4].textContent = `in the first ${top}`;
+  table.tHead.rows[0].cells[4].textContent = `in the top ${top}`;
   let relevant = 0;
   for (let place = 0; place < n; place++) {
     const chance = chanceWithin(place, top);
@@ -183,7 +183,7 @@ const setTop = () => {
     table.tBodies[0].rows[place].cells[4].textContent = percent(chance);
   }
   const words = count(top, "rank") + (n === n_ranks && data.grades.some((grade) => grade > 0)
-    ? `; ${relevant.toFixed(2)} of their documents expected to have grade 1 or more` : "");
+    ? `; ${relevant.toFixed(2)} documents of grade 1 or more expected among them` : "");
   byId("top-now").textContent = words;
   slider.setAttribute("aria-valuetext", words);
   markRanks();

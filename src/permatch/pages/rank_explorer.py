@@ -45,19 +45,21 @@ def rank_page(view: RankView) -> ExplorerPage:
     page.add_heading("Scores")
     page.add_canvas(
         "scores",
-        f"The scores of the {n_shown} documents, best first, as bars from the mean of the "
-        "list; the table of documents has the numbers.",
-        legend([("up", "above the mean"), ("down", "below it"), ("chosen", "chosen")]),
-        "Bars begin at the mean score of the list. Point at one to see which features "
-        "moved the document.",
+        f"Bar chart of the scores of the {n_shown} documents, best first, relative to the "
+        "mean of the list; the table of documents contains the values.",
+        legend(
+            [("up", "above the mean"), ("down", "below the mean"), ("chosen", "selected")]
+        ),
+        "Bars start at the mean score of the list. Point at one to see the contributions "
+        "of its features.",
     )
     if law is not None:
         _add_ranks(page, view, law)
     _add_documents(page, view)
     page.close_charts(
         "Details",
-        "Point at a bar, a cell or a row, or go there with the Tab and arrow keys: here "
-        "stand the features that moved the document up or down.",
+        "Point at a bar, cell or row, or select one with the Tab and arrow keys, to see "
+        "which features moved the document up or down.",
     )
     return page
 
@@ -66,15 +68,15 @@ def _how_found(view: RankView) -> str:
     law = view.distribution
     if law is None:
         return (
-            f"{view.model} models give scores and no probabilities: fit a RankMatch model "
-            "to see how probable every rank is."
+            f"{view.model} models give scores but no probabilities; fit a RankMatch model "
+            "to see the probability of every rank."
         )
     if law.is_exact:
-        return "The probabilities of all ranks are exact."
+        return "All rank probabilities are exact."
     worst = percent(float(law.standard_errors.max()))
     return (
-        "The probabilities of ranks are approximate, estimated from sampled rankings; the "
-        f"largest standard error is {worst}."
+        "Rank probabilities are approximate, estimated from sampled rankings; the largest "
+        f"standard error is {worst}."
     )
 
 
@@ -83,25 +85,25 @@ def _add_ranks(page: ExplorerPage, view: RankView, law: RankingDistribution) -> 
     shown = law.level_marginals[view.order[:MAX_DOCUMENTS]] / law.level_sizes
     page.add_heading("Probability of each rank")
     page.add_text(
-        f"The model knows {len(law.level_sizes)} levels of positions, "
-        f"{_levels(law.level_sizes.tolist())}. Inside a level every order is equally "
+        f"The model has {len(law.level_sizes)} levels of positions: "
+        f"{_levels(law.level_sizes.tolist())}. Within a level all orders are equally "
         "probable, hence the equal shades."
     )
     top = min(_FIRST_TOP, n_documents)
     words = f"{top} ranks" if top > 1 else "1 rank"
-    page.add_html(slider("top", "Look at the first", 1, n_documents, top, words))
+    page.add_html(slider("top", "Consider the top", 1, n_documents, top, words))
     page.add_canvas(
         "ranks",
-        "Probability of each document (row) at each rank (column) as a shade; the table of "
-        "documents has the expected rank and the probability of the first ranks.",
+        "Heat map of the probability of each document (row) at each rank (column); the "
+        "table of documents contains expected ranks and probabilities of the top ranks.",
         legend(
             [
                 ("ramp", f"0 % to {percent(float(shown.max()))}"),
-                ("mode", "end of the first ranks looked at"),
-                ("chosen", "chosen"),
+                ("mode", "end of the top ranks considered"),
+                ("chosen", "selected"),
             ]
         ),
-        "Documents are rows, best score first; ranks are columns.",
+        "Rows are documents, best score first; columns are ranks.",
     )
 
 
@@ -110,14 +112,14 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
     page.add_heading("Documents")
     header = ["document", "rank", "score", "grade"]
     spread: list[list[Any]] = [[] for _ in order]
-    caption = "Best first; grades as they stand in the file."
+    caption = "Best first; grades as in the file."
     if law is not None:
         n_documents = len(view.documents)
         top = min(_FIRST_TOP, n_documents)
-        header += [f"in the first {top}", "expected rank", "likely ranks"]
+        header += [f"in the top {top}", "expected rank", "likely ranks"]
         caption += (
-            " Likely ranks: between them the document stands with a probability of "
-            f"{100 * _RANGE:.0f} % or more."
+            " Likely ranks: a range that contains the rank of the document with a "
+            f"probability of at least {100 * _RANGE:.0f} %."
         )
         marginals = law.marginals[order]
         spread = [
@@ -148,8 +150,8 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
     )
     if view.scaling is not None:
         page.add_text(
-            f"The model scales every feature within the list ({view.scaling}); values are "
-            "shown as they stand in the file."
+            f"The model scales every feature within the list ({view.scaling}); the values "
+            "shown are those in the file."
         )
 
 
