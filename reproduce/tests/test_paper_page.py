@@ -5,17 +5,14 @@ import re
 from html import unescape
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("skimage", reason="the horse comes with scikit-image")
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 
 from permatch.pages.html import Markup, markup, table
-from reproduce.app import app
 from reproduce.experiments.outcomes import CLAIMS
 from reproduce.pages.paper import measured
 from reproduce.pages.paper_ranking import show_time
-from reproduce.tests.paper_run import make_tiny, write_data
 from tests.pages.accessibility import check_by_hand, sticks_out, violations
 from tests.pages.browser import needs_browser, open_page
 
@@ -26,15 +23,8 @@ BADGE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    data = write_data(tmp_path_factory.mktemp("data"))
-    folder = tmp_path_factory.mktemp("page")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        make_tiny(monkeypatch)
-        options = ["all", "--quick", "--data", str(data), "--out", str(folder)]
-        done = CliRunner().invoke(app, options)
-    assert done.exit_code == 0, done.output
-    return folder / "paper-quick.html"
+def page(finished):
+    return finished / "paper-quick.html"
 
 
 @pytest.fixture(scope="module")
