@@ -154,17 +154,19 @@ class Measure(metaclass=_MeasureType):
             The mean over queries, those that are NaN left out; or the values.
         """
         values = self._values(lists)
-        if per_query:
-            return values.mean(axis=1)
-        is_known = ~np.isnan(values)
-        n_known = is_known.sum(axis=0)
-        sums = np.where(is_known, values, 0.0).sum(axis=0)
-        means = np.where(n_known > 0, sums / np.maximum(n_known, 1), np.nan)
-        return float(means.mean())
+        return values.mean(axis=1) if per_query else float(means(values).mean())
 
     @abstractmethod
     def _values(self, lists: RankedLists) -> FloatArray:
         """Return the values (q, c) of all queries; the measure is the mean of c columns."""
+
+
+def means(values: FloatArray) -> FloatArray:
+    """Return the mean of every column over the queries that have a value."""
+    is_known = ~np.isnan(values)
+    n_known = is_known.sum(axis=0)
+    sums = np.where(is_known, values, 0.0).sum(axis=0)
+    return np.where(n_known > 0, sums / np.maximum(n_known, 1), np.nan)
 
 
 def _literal(value: Any) -> str:

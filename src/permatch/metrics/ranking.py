@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from permatch.errors import InvalidOptionError
-from permatch.metrics.base import Measure
+from permatch.metrics.base import Measure, means
 from permatch.metrics.lists import rank_lists
 from permatch.metrics.measures import ERR, MAP, MEASURES, MRR, NDCG, P, Tau
 
@@ -251,13 +251,14 @@ def _measure(
 ) -> Any:
     """Return a measure of whole lists, at one position, or in columns at several."""
     measure = kind(**options)
+    cuts: Any = k
     if not hasattr(measure, "k"):
         return measure(y, score, qid, group=group, per_query=per_query)
-    is_sequence = hasattr(k, "__iter__") and not isinstance(k, str)
-    cuts: Any = k if is_sequence else [k]
+    if isinstance(k, str) or not hasattr(k, "__iter__"):
+        return (measure @ cuts)(y, score, qid, group=group, per_query=per_query)
     measures = [measure @ cut for cut in cuts]
     if not measures:
         raise InvalidOptionError("k must hold at least one position to cut at; got none.")
     lists = rank_lists(y, score, qid, group)
-    values = [chosen.of(lists, per_query=per_query) for chosen in measures]
-    return np.stack(values, axis=-1) if is_sequence else values[0]
+    values = np.column_stack([one.of(lists, per_query=True) for one in measures])
+    return values if per_query else means(values)

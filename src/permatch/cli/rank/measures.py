@@ -28,10 +28,8 @@ def mean_values(
     metric: list[str] | None, grades: IntArray, scores: FloatArray, lengths: IntArray
 ) -> dict[str, float | None]:
     """Return the mean of every measure over queries; None if no query has it."""
-    values = evaluate(metric or FEW, grades, scores, group=lengths)
-    return {
-        str(measure): None if math.isnan(mean) else mean for measure, mean in values.items()
-    }
+    values = evaluate(metric or FEW, grades, scores, group=lengths, per_query=True)
+    return {str(name): describe_values(found)["mean"] for name, found in values.items()}
 
 
 def describe_values(values: FloatArray) -> dict[str, Any]:
