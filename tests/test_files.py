@@ -1,5 +1,6 @@
 """Reading stops: small files that unpack, or grow in memory, beyond all bounds."""
 
+import csv
 import gzip
 import io
 import re
@@ -66,7 +67,7 @@ def test_a_line_that_does_not_end(name, bomb, tmp_path, small):
     text = header + line.format(1) + bomb * 20_000 + line.format(2)
     path = packed(tmp_path / "bomb.gz", text)
     message = (
-        rf"bomb\.gz, line \d+: a line, blank ones before it included, may have at most "
+        rf"bomb\.gz, line \d+: a line, including blank lines before it, may have at most "
         rf"4 KiB; this one has more\. .*{RAISE}"
     )
     with pytest.raises(error, match=message):
@@ -77,7 +78,7 @@ def test_a_line_that_does_not_end(name, bomb, tmp_path, small):
 def test_a_file_that_does_not_end(name, tmp_path, small):
     read, error, header, line = READERS[name]
     path = packed(tmp_path / "bomb.gz", header + line.format(1) * 40_000)
-    message = rf"bomb\.gz, line \d+: a file may hold at most 64 KiB, unpacked; .*{RAISE}"
+    message = rf"bomb\.gz, line \d+: a file may .* 64 KiB, uncompressed; .*{RAISE}"
     if name == "table":
         path = packed(path, header + "".join(line.format(k) for k in range(6_000)))
     with pytest.raises(error, match=message):
@@ -144,7 +145,7 @@ def test_model_files_have_a_limit(tmp_path):
 def test_score_files_of_blank_lines(tmp_path, small):
     path = tmp_path / "scores.csv"
     path.write_text("1,2\n" + "\n" * 10_000 + "3,4\n")
-    with pytest.raises(InvalidGraphError, match=r"a line, blank ones.*at most 4 KiB"):
+    with pytest.raises(InvalidGraphError, match=r"a line, including blank.*at most 4 KiB"):
         read_score_matrix(str(path))
 
 
@@ -167,6 +168,28 @@ def test_commands_take_the_limit(tmp_path):
     assert re.search("error: standard input, line 1:.*at most 5 bytes", found.stderr)
 
 
+def test_max_bytes_raises_the_limit_of_a_csv_field(tmp_path):
+    long = "x" * 140_000
+    message = rf"at most 131072 characters, and this one has more\. Close its.*{RAISE}"
+    table = tmp_path / "edges.csv"
+    for text in (HEADER + f"g,a,{long},0.5\n", f'graph,left,right,x,"{long}"\ng,a,b,1,2\n'):
+        table.write_text(text)
+        with pytest.raises(TableError, match=message):
+            read_edge_table(table)
+    table.write_text(HEADER + f"g,a,{long},0.5\n")
+    for source in (table, io.StringIO(table.read_text())):
+        assert read_edge_table(source, max_bytes=10**6).graphs[0].size == 1
+    assert csv.field_size_limit() == 131072  # as it was, for all others
+    assert read_edge_table(table, max_bytes=10**30).graphs[0].size == 1
+
+    scores = tmp_path / "scores.csv"
+    scores.write_text(f",{long}\na,1\n")
+    with pytest.raises(InvalidGraphError, match=message):
+        read_score_matrix(str(scores))
+    command = ["infer", str(scores), "--max-bytes", "1000000"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
 # ---- arrays ------------------------------------------------------------------------------
 
 
@@ -177,9 +200,9 @@ def column_table(n_left, n_right):
 
 def test_one_node_against_thousands_is_refused_before_memory_is_taken():
     message = (
-        r"the table: what is read may take at most 1 GiB of memory; graphs of 144000000 "
-        r"edges in all \(graph 'g' has 12000 left and 1 right nodes, so 12000 x 12000 "
-        rf"edges\) take 1\.207 GiB\. Give less at a time, or {RAISE}"
+        r"the table: the data may take at most 1 GiB of memory; graphs with 144000000 "
+        r"edges in total \(graph 'g' has 12000 left and 1 right nodes: 12000 x 12000 "
+        rf"edges\) take 1\.207 GiB\. Read less at a time, or {RAISE}"
     )
     with pytest.raises(TableError, match=message):
         read_edge_table(column_table(12_000, 1))
@@ -215,8 +238,8 @@ def test_sparse_files_that_are_huge_when_dense(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("0 qid:1 1:1\n" * 500 + "1 qid:1 1000000:1\n")
     message = (
-        r"train\.txt: what is read may take at most 1 GiB of memory; 501 documents of "
-        rf"1000000 features, 501 of them in the file, take 3\.733 GiB\. .*{RAISE}"
+        r"train\.txt: the data may take at most 1 GiB of memory; 501 documents of "
+        rf"1000000 features \(501 values in the file\) take 3\.733 GiB\. .*{RAISE}"
     )
     with pytest.raises(LetorFileError, match=message):
         read_letor(path)
@@ -229,7 +252,7 @@ def test_folds_are_widened_within_limits(tmp_path, small):
         lines = "0 qid:1 1:1\n" * 30 + f"1 qid:1 {last}:1\n"
         lines = lines if last == 1 else f"1 qid:1 {last}:1\n"
         (tmp_path / f"{name}.txt").write_text(lines)
-    with pytest.raises(LetorFileError, match=r"train\.txt: what is read may take"):
+    with pytest.raises(LetorFileError, match=r"train\.txt: the data may take"):
         load_letor(tmp_path)
     assert load_letor(tmp_path, max_bytes=10**6).n_features == 400
 

@@ -1,13 +1,15 @@
-"""Files that are there whole or not at all, and reading that knows when to stop.
+"""Atomic writing, and reading within limits.
 
-A small file can be the seed of a large one: gzip packs two gigabytes of newlines into two
-megabytes.  What is read is counted, and refused beyond these limits, all of which a
-`max_bytes` given by the user takes the place of:
+A small file can expand to a large one: gzip packs two gigabytes of newlines into two
+megabytes.  What is read is counted, and refused beyond these limits, all of which
+`max_bytes` replaces:
 
-    MAX_FILE      of a file read piece by piece, unpacked
-    MAX_WHOLE     of a file that is held as a whole
-    MAX_LINE      of a line, blank lines before it included
-    MAX_ARRAYS    of the arrays made of it, or `GROWTH` times its numbers if that is more
+    MAX_FILE      a file read in pieces, uncompressed
+    MAX_WHOLE     a file read at once
+    MAX_LINE      a line, including blank lines before it
+    MAX_ARRAYS    the arrays made from it, or `GROWTH` times its numbers if that is more
+
+A CSV field has the limit of Python's `csv`, which `max_bytes` replaces too.
 """
 
 import csv
@@ -32,16 +34,18 @@ GROWTH = 256
 #: Bytes of text looked at together.
 PIECE = 1 << 22
 _BUFFER = 1 << 18
+#: The most that every platform takes as the limit of a CSV field.
+_MAX_FIELD = (1 << 31) - 1
 
 _HOW_TO_RAISE = "raise the limit with max_bytes (on the command line --max-bytes)"
 
-# What commands read, unless a call says otherwise.
+# The limit that commands set; `max_bytes` of a call overrides it.
 _max_bytes: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Yield a text file that takes the place of `path` once written without an error."""
+    """Yield a text file that replaces `path` once it is written without an error."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         # A pipe or a device is written to, never replaced; a folder is refused by `open`.
@@ -78,16 +82,16 @@ def reading_at_most(max_bytes: int | None) -> Iterator[None]:
 
 
 class Gauge:
-    """Counts what is read of one file and refuses what is beyond its limits.
+    """Count what is read from one file and refuse what exceeds its limits.
 
     Parameters
     ----------
     name : str
-        What messages call the file.
+        The file's name in messages.
     error : type
-        What is raised.
+        The error to raise.
     max_bytes : int or None
-        Takes the place of all limits.
+        Replaces all limits.
     """
 
     def __init__(
@@ -114,7 +118,7 @@ class Gauge:
         return piece
 
     def text(self, file: Any) -> TextIO:
-        """Return a binary file as UTF-8 text whose lines end as they end."""
+        """Return a binary file as UTF-8 text with its line ends unchanged."""
         counted = io.BufferedReader(_Counted(file, self), _BUFFER)
         return io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
 
@@ -136,7 +140,7 @@ class Gauge:
     def pieces(self, file: Any) -> Iterator[bytes]:
         """Yield the text of a binary file in pieces that end with a line.
 
-        A carriage return without a newline ends a line, too, and becomes one.
+        A lone carriage return ends a line too, and becomes a newline.
         """
         parts: list[bytes] = []
         while piece := file.read(PIECE):
@@ -152,19 +156,30 @@ class Gauge:
         yield b"".join(parts)
 
     def whole(self, file: Any) -> bytes:
-        """Return all that a binary file holds, which need not be text."""
+        """Return the contents of a binary file, which need not be text."""
         self._file = self._given or MAX_WHOLE
         return b"".join(self.unread(file))
 
     def unread(self, file: Any) -> Iterator[bytes]:
-        """Yield all that a binary file holds, whatever it is, in pieces."""
+        """Yield the contents of a binary file in pieces."""
         while piece := file.read(PIECE):
             self.n_bytes += len(piece)
             self._check()
             yield piece
 
+    @contextmanager
+    def csv_fields(self) -> Iterator[None]:
+        """Let `max_bytes`, where it is given, limit the CSV fields read within."""
+        before = csv.field_size_limit()
+        if self._given is not None:
+            csv.field_size_limit(min(self._given, _MAX_FIELD))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
     def check_lines(self, data: bytes) -> None:
-        """Refuse text, read as a whole, for a line that is too long."""
+        """Refuse text with a line that is too long."""
         self.n_bytes = 0
         for _ in self.pieces(io.BytesIO(data)):
             pass
@@ -174,20 +189,20 @@ class Gauge:
         limit = self._given or max(MAX_ARRAYS, GROWTH * n_read)
         if n_bytes > limit:
             raise self._error(
-                f"{self.name}: what is read may take at most {_size(limit)} of memory; "
-                f"{what} take {_size(n_bytes)}. Give less at a time, or {_HOW_TO_RAISE}."
+                f"{self.name}: the data may take at most {_size(limit)} of memory; "
+                f"{what} take {_size(n_bytes)}. Read less at a time, or {_HOW_TO_RAISE}."
             )
 
     def _check(self) -> None:
         if self._open > self._line:
             self._refuse(
-                f", line {self.n_lines + 1}: a line, blank ones before it included, may "
+                f", line {self.n_lines + 1}: a line, including blank lines before it, may "
                 f"have at most {_size(self._line)}"
             )
         if self.n_bytes > self._file:
             self._refuse(
-                f", line {self.n_lines + 1}: a file may hold at most {_size(self._file)}, "
-                "unpacked"
+                f", line {self.n_lines + 1}: a file may have at most {_size(self._file)}, "
+                "uncompressed"
             )
 
     def _refuse(self, what: str) -> NoReturn:
@@ -197,8 +212,18 @@ class Gauge:
         )
 
 
+def csv_problem(err: csv.Error) -> str:
+    """Return what is wrong with delimited text, and what to do about it."""
+    if "field limit" in str(err):
+        return (
+            f"a field may have at most {csv.field_size_limit()} characters, and this one "
+            f"has more. Close its quotation mark, or {_HOW_TO_RAISE}."
+        )
+    return f"{err}. Close the quotation mark, or complete the file if it is cut off."
+
+
 class _Counted(io.RawIOBase):
-    """A binary file all of whose bytes pass a gauge."""
+    """A binary file whose bytes are counted by a gauge."""
 
     def __init__(self, file: Any, gauge: Gauge) -> None:
         self._file = file

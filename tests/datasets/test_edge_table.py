@@ -192,7 +192,7 @@ def test_labels_are_optional_required_or_ignored(write):
     empty = SMALL.replace(",0,", ",,").replace(",1,", ",,")
     assert read_edge_table(write(empty)).matchings is None
     for text in (bare, empty):
-        with pytest.raises(TableError, match="1 or 0 in a column 'label'; there is none"):
+        with pytest.raises(TableError, match="1 or 0 in a column 'label'; it is missing"):
             read_edge_table(write(text), labels="required")
     nonsense = SMALL.replace(",1,0.25", ",perhaps,0.25")
     ignored = read_edge_table(write(nonsense), labels="ignored")
@@ -357,7 +357,7 @@ def test_parquet_faults(pyarrow, rng, tmp_path):
     with pytest.raises(NaNFeatureError, match=r"'x0' is missing for edge \('a1', 'b2'\)"):
         read_edge_table(path)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(TableError, match="must be a whole Parquet file"):
+    with pytest.raises(TableError, match="must be a complete Parquet file"):
         read_edge_table(path)
     path.write_text(SMALL)
     with pytest.raises(TableError, match="rename it if it is text"):
@@ -398,7 +398,7 @@ ONE = "g,a,p,1,0,0"
         ("graph,left,label,x\n", TableError, "'right' not found among 'graph', 'left'"),
         ("a b c\n1 2 3\n", TableError, "'graph', 'left', 'right' not found"),
         ("graph,left,right,x,x\ng,a,p,1,1\n", TableError, "'x' more than once"),
-        ("graph,left,right,label\ng,a,p,1\n", TableError, "at least one feature column"),
+        ("graph,left,right,label\ng,a,p,1\n", TableError, "at least one feature"),
         ("graph,left,right,n\ng,a,p,hi\n", TableError, r"none \('n' left out\)"),
         (rows("g,a,p,1,0"), TableError, "header, 6; line 2 of .* has 5"),
         (rows(ONE, "h,a,p,1,0,0,0"), TableError, "line 3 of .* has 7"),
@@ -410,11 +410,11 @@ ONE = "g,a,p,1,0,0"
         (rows("g,a,p,1,0,-inf"), NaNFeatureError, "'overlap' is -inf"),
         (rows("g,a,p,1,0,1e999"), NaNFeatureError, "'overlap' is inf"),
         (rows(ONE, "h,a,p,1,0,1.2x"), TableError, "'overlap' is '1.2x' at line 3"),
-        (rows(ONE, "h,a,p,1,0,-"), TableError, "features are numbers"),
+        (rows(ONE, "h,a,p,1,0,-"), TableError, "features must be numbers"),
         (
             rows(ONE, ONE),
             TableError,
-            r"\('a', 'p'\) of graph 'g' has a second one at line 3",
+            r"\('a', 'p'\) of graph 'g' has two, at line 2 of .* and line 3",
         ),
         (rows(ONE, "g,a,q,1,0,0"), TableError, "left node 'a' of graph 'g'.* has 2"),
         (
@@ -502,7 +502,7 @@ def test_masked_cells_are_empty_cells():
         ({"features": ["label"]}, TableError, "'label' was given two"),
         ({"features": ["overlap", "overlap"]}, TableError, "'overlap' was given two"),
         ({"features": ["height"]}, TableError, "'height' not found among"),
-        ({"features": []}, TableError, "at least one feature column"),
+        ({"features": []}, TableError, "at least one feature"),
         ({"missing": "skip"}, InvalidOptionError, "missing must be one of error, forbid"),
         ({"labels": "some"}, InvalidOptionError, "labels must be one of optional"),
     ],

@@ -178,13 +178,13 @@ BAD_LINES = {
     "no value": ("1 qid:1 1:", "feature 1 is ''.*cut off"),
     "no index": ("1 qid:1 0.5", "index:value, such as 3:0.25; got '0.5'"),
     "negative index": ("1 qid:1 -1:0.5", "got '-1:0.5'"),
-    "zero index": ("1 qid:1 0:0.5", "counted from 1.*got index 0"),
+    "zero index": ("1 qid:1 0:0.5", "indices must be from 1.*got 0"),
     "large index": ("1 qid:1 99999999999:0.5", "got index 99999999999"),
-    "index beyond": ("1 qid:1 1048577:0.5", "to 1048576 at most; got index 1048577"),
+    "index beyond": ("1 qid:1 1048577:0.5", "to 1048576; got 1048577"),
     "twice": ("1 qid:1 1:0.5 2:0 1:0.7", "feature 1 is given twice"),
     "twice in a row": ("1 qid:1 1:0.5 1:0.5", "feature 1 is given twice"),
     "colons": ("1 qid:1 1:0.5:2", "feature 1 is '0.5:2'"),
-    "bytes": (b"\xff\xfe1 qid:1 1:2", "plain text; got the bytes"),
+    "bytes": (b"\xff\xfe1 qid:1 1:2", "text, plain or gzip; got the bytes"),
 }
 
 
@@ -203,16 +203,16 @@ def test_malformed_lines_are_refused_with_their_number(tmp_path, name, n_before)
 
 def test_a_query_that_comes_back(tmp_path):
     text = "# judged\n0 qid:1 1:1\n0 qid:2 1:1\n0 qid:3 1:1\n1 qid:1 1:1\n"
-    expected = "line 5: .*query 1 comes back here, after 3, and began in line 2. Sort"
+    expected = "line 5: .*query 1 reappears here, after 3, and began in line 2. Sort"
     with pytest.raises(LetorFileError, match=expected):
         read_letor(write(tmp_path, text))
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing but a comment\n"], ids=range(3))
 def test_files_without_a_line(tmp_path, text):
-    with pytest.raises(LetorFileError, match="at least one line.*there is none"):
+    with pytest.raises(LetorFileError, match="at least one line.*it is empty"):
         read_letor(write(tmp_path, text))
-    with pytest.raises(LetorFileError, match="at least one line.*there is none"):
+    with pytest.raises(LetorFileError, match="at least one line.*it is empty"):
         list(iterate_letor(write(tmp_path, text)))
 
 
@@ -249,7 +249,7 @@ def test_gzip_by_its_content(tmp_path):
     renamed = path.rename(tmp_path / "renamed.txt")
     np.testing.assert_array_equal(read_letor(renamed).X, expected.X)
     renamed.write_bytes(renamed.read_bytes()[:-12])
-    with pytest.raises(LetorFileError, match="whole; this one is truncated or damaged"):
+    with pytest.raises(LetorFileError, match="complete; this one is truncated or damaged"):
         read_letor(renamed)
 
 

@@ -110,7 +110,7 @@ def test_bad_images_are_refused(image, message):
     [
         ({"n_points": 0}, "n_points must be a whole number"),
         ({"n_images": 0}, "n_images must be a whole number"),
-        ({"n_points": 10, "n_contour": 9}, "n_points=10 and only n_contour=9"),
+        ({"n_points": 10, "n_contour": 9}, "at least n_points=10; got 9"),
         ({"shear": 2.0}, "shear must be a pair"),
         ({"shear": (1.0, -1.0)}, "shear must be a pair"),
         ({"shear": (0.0, np.inf)}, "shear must be a pair"),

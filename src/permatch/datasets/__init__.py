@@ -1,4 +1,4 @@
-"""Data to learn from: graphs from tables and silhouettes, judged lists from LETOR files."""
+"""Training data: graphs from tables and silhouettes, judged lists from LETOR files."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,11 +1,11 @@
 """Turn the cells of an edge table into the arrays that graphs are built from.
 
     ids        for graph, left and right: a code per row, and the id behind every code
-    labels     a number per row, NaN where the cell is empty; None without the column
+    labels     a number per row, NaN where the cell is empty; None if there is no label
     features   (n_rows, d) numbers, NaN where a cell is empty
 
-Cells arrive in blocks of rows and every block is turned into numbers at once, so the cells
-of a large file are never all in memory as text.
+Cells arrive in blocks of rows, each turned into numbers at once, so the text of a large
+file is never all in memory.
 """
 
 import re
@@ -28,7 +28,7 @@ _INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what; features None means all numeric columns that are left."""
+    """The role of each column; features None means all other numeric columns."""
 
     graph: str
     left: str
@@ -45,7 +45,7 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The arrays of a table, and how to speak of its rows in messages."""
+    """The arrays of a table, and the names of its rows for messages."""
 
     name: str
     ids: list[tuple[IntArray, list[Any]]]
@@ -56,7 +56,7 @@ class Columns:
     lines: IntArray | None
 
     def at(self, row: Any) -> str:
-        """Say where a row is: its line in a file, or else its position."""
+        """Return where a row is: its line in a file, or its position."""
         return _place(self.name, self.lines, row)
 
     def edge(self, row: Any) -> str:
@@ -79,17 +79,17 @@ class Block:
 
 
 def check_roles(roles: Roles) -> None:
-    """Refuse a column that is to be two things."""
+    """Refuse a column with two roles."""
     named = [*roles.ids, roles.label, *(roles.features or [])]
     if twice := _repeated(named):
         raise TableError(
-            f"every column has one role; {quoted(twice)} was given two. Name different "
+            f"a column must have one role; {quoted(twice)} was given two. Name different "
             "columns."
         )
 
 
 def check_header(header: list[str], roles: Roles, name: str) -> None:
-    """Refuse a table with two columns of one name, or without one that is needed."""
+    """Refuse a table with duplicate or missing columns."""
     if twice := _repeated([key for key in header if key]):
         raise TableError(
             f"the columns of {name} must have different names; got {quoted(twice)} more "
@@ -99,10 +99,10 @@ def check_header(header: list[str], roles: Roles, name: str) -> None:
     if missing := [key for key in wanted if key not in header]:
         raise TableError(
             f"{name} must have the columns {quoted(wanted)}; {quoted(missing)} not found "
-            f"among {quoted(header)}. Rename columns, or say which to use: graph=, left=, "
-            "right=, label= and features=, on the command line --graph-column, "
-            "--left-column, --right-column, --label-column and --features. (reset_index "
-            "makes columns of a data frame's index.)"
+            f"in {quoted(header)}. Rename columns, or name the ones to use: graph=, left=, "
+            "right=, label= and features= (on the command line --graph-column, "
+            "--left-column, --right-column, --label-column and --features). In pandas, "
+            "reset_index turns the index into columns."
         )
 
 
@@ -111,7 +111,7 @@ def _repeated(names: list[str]) -> list[str]:
 
 
 def quoted(names: Sequence[str], most: int = 12) -> str:
-    """List names for a message, the first few of them if there are many."""
+    """List names for a message, at most the first few."""
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*map(repr, names[:most]), *more])
 
@@ -134,20 +134,20 @@ def gather(header: list[str], roles: Roles, name: str, blocks: Iterable[Block]) 
     labels: list[FloatArray] = []
     features: list[FloatArray] = []
     lines: list[IntArray] = []
-    hint = ", or leave the column out by naming the features to use"
+    hint = ", or name the features to use without this column"
     for n_block, block in enumerate(blocks):
         if n_block == 0 and roles.features is None:
-            # A column without a single number is a remark, not a feature full of mistakes.
+            # A column without a single number is a remark, not a feature full of errors.
             remarks = [k for k in used if _is_remark(block.cells[k])]
             ignored = sorted([*ignored, *remarks])
             used = [k for k in used if k not in remarks]
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
         if label is not None and roles.has_labels_read:
-            labels.append(_numbers(block, label, "a label is 1 (matched) or 0", ""))
+            labels.append(_numbers(block, label, "a label must be 1 (matched) or 0", ""))
         numbers = np.empty((len(codes[0][-1]), len(used)))
         for column, k in enumerate(used):
-            numbers[:, column] = _numbers(block, k, "features are numbers", hint)
+            numbers[:, column] = _numbers(block, k, "features must be numbers", hint)
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))
@@ -185,7 +185,7 @@ class _Coder(dict[Any, int]):
         except TypeError as err:
             raise TableError(
                 f"ids must be text or numbers; column {block.header[column]!r} of "
-                f"{block.name} holds something else ({err})."
+                f"{block.name} holds something else ({err}). Convert it to text."
             ) from err
         empty = [
             key for key in islice(reversed(self), len(self) - n_known) if _is_empty(key)
@@ -193,7 +193,7 @@ class _Coder(dict[Any, int]):
         if empty:
             row = int(np.argmax(codes == self[empty[-1]]))
             raise TableError(
-                f"every edge needs its {block.header[column]!r}; the cell is empty at "
+                f"every edge needs a {block.header[column]!r}; the cell is empty at "
                 f"{_place(block.name, block.lines, row)}. Fill it in."
             )
         return codes

@@ -1,7 +1,7 @@
-"""Sort the rows of an edge table into graphs, refusing tables that do not describe any.
+"""Sort the rows of an edge table into graphs.
 
-Everything is done by sorting and counting whole columns, so a million rows take no longer
-in many small graphs than in a few large ones.
+Whole columns are sorted and counted, so a million rows take no longer in many small graphs
+than in a few large ones.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class Edges:
 
     With the edges of all graphs laid out one after another, row by row, `slot` is the place
     of a row's edge, `order` sorts the rows by it, and graph g owns the slots
-    ``starts[g] : starts[g + 1]``, as many as the square of its size, which is that of its
-    larger side.  `n_left` and `n_right` count the nodes that are in the table.
+    ``starts[g] : starts[g + 1]``, the square of its size (that of its larger side).
+    `n_left` and `n_right` count the nodes in the table.
     """
 
     graph: IntArray
@@ -61,13 +61,13 @@ def check_columns(columns: Columns) -> None:
     """Refuse tables without a row or a feature, or with features that are not finite."""
     if len(columns.features) == 0:
         raise TableError(
-            f"{columns.name} must hold at least one edge; there is a header and no row."
+            f"{columns.name} must have at least one edge; it has a header and no rows."
         )
     if not columns.feature_names:
         left_out = f" ({quoted(columns.ignored)} left out)" if columns.ignored else ""
         raise TableError(
-            f"{columns.name} must have at least one feature column, that is a column of "
-            f"numbers besides ids and label; there is none{left_out}. Add one."
+            f"{columns.name} must have at least one feature, a column of numbers besides "
+            f"ids and label; it has none{left_out}. Add one."
         )
     is_bad = ~np.isfinite(columns.features)
     if is_bad.any():
@@ -76,8 +76,8 @@ def check_columns(columns: Columns) -> None:
         raise NaNFeatureError(
             f"features must be finite; {columns.feature_names[feature]!r} is "
             f"{'missing' if np.isnan(value) else value} for edge {columns.edge(row)}, "
-            f"{columns.at(row)}. Fill it in, for example with the mean of its column; "
-            "leave the row out only to forbid the edge."
+            f"{columns.at(row)}. Fill it in, for example with the column mean; drop the "
+            "row only to forbid the edge."
         )
 
 
@@ -107,15 +107,15 @@ def _number_nodes(graph: IntArray, codes: IntArray, n_graphs: int) -> _Side:
 
 
 def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
-    """Refuse a second row for an edge, and edges without a row unless they may lack one."""
+    """Refuse duplicate edges, and missing ones unless they are allowed."""
     slots = edges.slot[edges.order]
     is_repeated = slots[1:] == slots[:-1]
     if is_repeated.any():
         k = int(np.argmax(is_repeated))
         first, second = edges.order[k], edges.order[k + 1]
         raise TableError(
-            f"every edge has one row; edge {columns.edge(second)} has a second one at "
-            f"{columns.at(second)}, its first is at {columns.at(first)}. Drop one of them."
+            f"every edge must have one row; edge {columns.edge(second)} has two, at "
+            f"{columns.at(first)} and {columns.at(second)}. Drop one of them."
         )
     n_wanted = edges.n_left * edges.n_right
     n_listed = np.bincount(edges.graph, minlength=len(edges.sizes))
@@ -126,7 +126,7 @@ def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
         rows, cols = np.divmod(
             slots[first : first + n_listed[g]] - edges.starts[g], edges.sizes[g]
         )
-        # Edges are in order, so the first one out of place tells which is lacking.
+        # Edges are in order, so the first one out of place tells which is missing.
         places = np.append(rows * edges.n_right[g] + cols, n_wanted[g])
         lacking = int(np.argmax(places != np.arange(len(places))))
         row, col = divmod(lacking, int(edges.n_right[g]))
@@ -135,15 +135,15 @@ def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
             for k, (side, position) in enumerate(((edges.left, row), (edges.right, col)))
         )
         raise TableError(
-            f"every edge needs a row; graph {columns.ids[0][1][g]!r} of {columns.name} has "
-            f"{edges.n_left[g]} left and {edges.n_right[g]} right nodes and no row for "
+            f"every edge must have a row; graph {columns.ids[0][1][g]!r} of {columns.name} "
+            f"has {edges.n_left[g]} left and {edges.n_right[g]} right nodes and no row for "
             f"{n_missing[g]} of its edges, such as ({left!r}, {right!r}). Add them, or "
-            "forbid such edges with missing='forbid' (--missing forbid)."
+            "forbid missing edges with missing='forbid' (--missing forbid)."
         )
 
 
 def labelled_edges(columns: Columns, label: str) -> BoolArray | None:
-    """Return which rows are matched edges, None if the table does not say."""
+    """Return which rows are matched edges, None without labels."""
     values = columns.labels
     if values is None or np.isnan(values).all():
         return None
@@ -152,8 +152,8 @@ def labelled_edges(columns: Columns, label: str) -> BoolArray | None:
         row = int(np.argmax(is_wrong))
         got = "empty" if np.isnan(values[row]) else f"{values[row]:g}"
         raise TableError(
-            f"a label is 1 (matched) or 0; {label!r} is {got} at {columns.at(row)}. Label "
-            "all edges of all graphs, or none."
+            f"a label must be 1 (matched) or 0; {label!r} is {got} at {columns.at(row)}. "
+            "Label all edges of all graphs, or none."
         )
     return values == 1.0
 
@@ -162,7 +162,7 @@ def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[In
     """Return the labelled matching of every graph.
 
     Each node of the smaller side has exactly one match, each of the larger at most one;
-    those without get nodes that are not in the table, in order.
+    unmatched nodes get dummy nodes, in order.
     """
     matched = np.flatnonzero(truths)
     sides = (
@@ -181,12 +181,12 @@ def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[In
         rows = matched[nodes == node]
         places = " and ".join(columns.at(row) for row in rows[:2])
         raise TableError(
-            "every node has exactly one edge with label 1, unless the other side is "
+            "every node must have exactly one edge with label 1, unless the other side is "
             f"smaller; {name} node {columns.ids[ids][1][side.codes[node]]!r} of graph "
             f"{columns.ids[0][1][g]!r} in {columns.name} has "
             f"{counts[node] or 'none'}{': ' + places if places else ''}. Correct the "
-            "labels; if on both sides nodes may be without a partner, add nodes that stand "
-            "for nobody (the tutorial 'Link two tables' shows how)."
+            "labels; if nodes on both sides may stay unmatched, add dummy nodes (see the "
+            "tutorial 'Link two tables')."
         )
     graph = edges.graph[matched]
     ends = np.cumsum(edges.sizes)
@@ -203,15 +203,15 @@ def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[In
 
 
 def check_memory(columns: Columns, edges: Edges, max_bytes: int | None) -> None:
-    """Refuse a table whose graphs would take far more memory than its own numbers do."""
+    """Refuse a table whose graphs would take far more memory than its numbers."""
     n_features = len(columns.feature_names)
     g = int(np.argmax(edges.sizes))
     Gauge(columns.name, TableError, max_bytes).check_arrays(
         int(edges.starts[-1]) * (8 * n_features + 1),
         columns.features.nbytes,
-        f"graphs of {edges.starts[-1]} edges in all (graph {columns.ids[0][1][g]!r} has "
-        f"{edges.n_left[g]} left and {edges.n_right[g]} right nodes, so {edges.sizes[g]} x "
-        f"{edges.sizes[g]} edges)",
+        f"graphs with {edges.starts[-1]} edges in total (graph {columns.ids[0][1][g]!r} "
+        f"has {edges.n_left[g]} left and {edges.n_right[g]} right nodes: {edges.sizes[g]} "
+        f"x {edges.sizes[g]} edges)",
     )
 
 
@@ -249,7 +249,7 @@ def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
 
 
 def _extra_slots(edges: Edges) -> BoolArray:
-    """Return which slots are edges of nodes that are not in the table."""
+    """Return which slots are edges of dummy nodes."""
     is_extra = np.zeros(int(edges.starts[-1]), dtype=bool)
     for g in np.flatnonzero(edges.n_left != edges.n_right):
         size = edges.sizes[g]
@@ -266,9 +266,9 @@ def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:
             continue
         if (maximum_bipartite_matching(csr_array(graph.allowed)) < 0).any():
             raise InfeasibleGraphError(
-                f"the edges listed must contain a perfect matching; graph "
-                f"{columns.ids[0][1][g]!r} of {columns.name} has {_n_listed(graph)} of "
-                f"{np.prod(graph.n_sides)} edges and none. List more, or drop the graph."
+                f"the edges listed must contain a perfect matching; the "
+                f"{_n_listed(graph)} of {np.prod(graph.n_sides)} edges of graph "
+                f"{columns.ids[0][1][g]!r} in {columns.name} do not. List more, or drop it."
             )
 
 

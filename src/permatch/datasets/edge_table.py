@@ -9,9 +9,9 @@ Rows may come in any order.  Graphs, and the nodes on each side of a graph, are 
 order of first appearance, so entry (i, j) of a graph is the edge between ``left_ids[i]``
 and ``right_ids[j]``.
 
-Where one side has fewer nodes, it gets extra ones at its end, a partner for those who stay
-without.  Their features are the means over the table: every matching has equally many edges
-of them, so that any would do, and the spread of a feature hardly changes by means.
+The smaller side is padded with dummy nodes at its end.  Their features are the means over
+the table: every matching has equally many of their edges, so any constant would do, and
+means hardly change the spread of a feature.
 """
 
 from collections.abc import Sequence
@@ -40,25 +40,24 @@ LABELS = ("optional", "required", "ignored")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgeTable:
-    """Graphs read from a table, and the names of everything in them.
+    """Graphs read from a table, with the names of graphs, nodes and features.
 
     Attributes
     ----------
     graphs : list of BipartiteGraph
-        Sizes may differ; the features of all are views of one array where possible.
+        Sizes may differ; features are views of one array where possible.
     matchings : list of int arrays, or None
         The labelled matching of every graph; None if the table has no labels.
     graph_ids : list
-        One id per graph, as it stands in the table (text, if that is a text file).
+        One id per graph, as in the table (text if read from a text file).
     left_ids, right_ids : lists of lists
-        The ids of the nodes of every graph; fewer than its size on the side that got extra
-        nodes.
+        The node ids of every graph, without dummy nodes.
     feature_names : list of str
         The columns that became features, in order.
     id_columns : tuple of three str
         The columns that hold the ids of graph, left and right node.
     ignored : list of str
-        Columns left out: those without a single number, and row numbers.
+        Columns left out: text and row numbers.
 
     Examples
     --------
@@ -87,7 +86,7 @@ class EdgeTable:
     ignored: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        """Say how much there is, not all of it."""
+        """Return a summary."""
         labels = "without labels" if self.matchings is None else "with labels"
         return (
             f"<EdgeTable: {len(self.graphs)} graphs {labels}, features "
@@ -95,10 +94,10 @@ class EdgeTable:
         )
 
     def align_extras(self, matchings: Sequence[Any]) -> list[IntArray]:
-        """Return matchings in which extra nodes stand where they do in the labels.
+        """Return matchings with dummy nodes exchanged to agree with the labels.
 
-        One extra node is as good as another: which of them a node is matched with means
-        nothing, and must not be counted as an error.
+        Dummy nodes are interchangeable: which of them a node is matched with must not count
+        as an error.
 
         Parameters
         ----------
@@ -108,8 +107,7 @@ class EdgeTable:
         Returns
         -------
         list of int arrays
-            The same, the extra nodes of every graph exchanged to agree with ``matchings``
-            of this table as far as possible.
+            The same matchings, agreeing with those of this table as far as possible.
         """
         checked = check_labels(self.graphs, matchings)
         if self.matchings is None:
@@ -128,12 +126,12 @@ class EdgeTable:
         Returns
         -------
         EdgeTable
-            This one, if its features are in that order already.
+            This table if its features are already in that order.
 
         Raises
         ------
         FeatureCountError
-            If the table lacks one of the features, or has others.
+            If the table lacks features or has others.
         """
         names = list(names)
         if names == self.feature_names:
@@ -141,7 +139,7 @@ class EdgeTable:
         missing = [name for name in names if name not in self.feature_names]
         extra = [name for name in self.feature_names if name not in names]
         if missing or extra or len(names) != len(self.feature_names):
-            faults = [f"lacks {quoted(missing)}"] if missing else []
+            faults = [f"has no {quoted(missing)}"] if missing else []
             faults += [f"also has {quoted(extra)}"] if extra else []
             text = [name for name in missing if name in self.ignored]
             faults += [f"holds only text in {quoted(text)}"] if text else []
@@ -175,22 +173,22 @@ def read_edge_table(
         CSV or TSV (also gzip) with a header line, Parquet, an open text file, a data frame
         (pandas, Polars, Arrow), or a mapping from names to columns.
     graph, left, right : str
-        The columns that say which graph an edge belongs to and which nodes it joins.
+        The columns with the graph and the two nodes of an edge.
     label : str
         The column that is 1 (or true) for matched edges and 0 (or false) for all others.
         Every node has exactly one match, or, if it is on the larger side of its graph, at
         most one.
     features : sequence of str, optional
-        The columns to use as features.  By default all others that hold numbers; columns
-        of text and row numbers are left out, and listed as `ignored` in the result.
+        The columns to use as features.  Default: all other numeric columns; text and row
+        numbers are left out and listed as `ignored` in the result.
     missing : {"error", "forbid"}
-        What an edge without a row means: a mistake, or an edge that must not be used.
+        Whether an edge without a row is an error or a forbidden edge.
     labels : {"optional", "required", "ignored"}
-        Whether labels must be there, and whether they are read at all.
+        Whether labels are required, and whether they are read at all.
     max_bytes : int, optional
-        Most bytes of text, unpacked, and of memory for the graphs.  By default 16 GiB of
-        text, 16 MiB in one line, and 1 GiB for the graphs, or 256 times what the numbers
-        of the table take.
+        Limit on the uncompressed text and on the memory of the graphs, in bytes.  Default:
+        16 GiB of text, 16 MiB per line, 131,072 characters per cell, and for the graphs
+        1 GiB or 256 times the numbers of the table.
 
     Returns
     -------
@@ -200,8 +198,8 @@ def read_edge_table(
     Raises
     ------
     TableError
-        If columns, edges or labels are missing, repeated or contradictory, the file is
-        no table, or there is too much of it; the message names the line.
+        If columns, edges or labels are missing, repeated or contradictory, or the file is
+        not a table or too large; the message names the line.
     NaNFeatureError
         If a feature is empty or infinite.
     InfeasibleGraphError
@@ -246,7 +244,7 @@ def read_edge_table(
     if truths is None and labels == "required":
         raise TableError(
             f"{columns.name} must say which edges are matched, 1 or 0 in a column "
-            f"{label!r}; there is none. Add it, or say which column to use (label=, on the "
+            f"{label!r}; it is missing. Add it, or name the column to use (label=, on the "
             "command line --label-column)."
         )
     check_memory(columns, edges, max_bytes)

@@ -1,9 +1,9 @@
-"""Judged lists in LETOR's format: one file at once, or block by block.
+"""Judged lists in the LETOR format, read at once or in blocks.
 
     grade qid:ID 1:value 2:value ... # docid = ID
 
-Features may be left out (they are 0) and stand in any order; lines of a query stand
-together.  SVMrank's and XGBoost's files with ``qid`` are of this format too.
+Omitted features are 0; features may be in any order; the lines of a query are contiguous.
+SVMrank and XGBoost files with ``qid`` have this format too.
 """
 
 import os
@@ -34,7 +34,7 @@ from permatch.errors import InvalidOptionError, LetorFileError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingData:
-    r"""Documents with their features, grades and queries, in the order of their file.
+    r"""Documents with features, grades and queries, in file order.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class RankingData:
     qid : ndarray of shape (n,)
         The query of every document: integers if all ids are, text otherwise.
     doc_ids : ndarray of shape (n,) or None
-        What the comments call the documents (``docid = ...``), empty text where they do
-        not; None if none of them does.
+        Document ids from the comments (``docid = ...``), empty where there is none; None
+        if no comment has one.
     path : Path
-        Where they come from.
+        The file.
 
     Examples
     --------
@@ -99,21 +99,21 @@ def read_letor(
     dtype: Any = np.float64,
     max_bytes: int | None = None,
 ) -> RankingData:
-    r"""Read a file of judged lists in LETOR's format.
+    r"""Read a file of judged lists in the LETOR format.
 
     Parameters
     ----------
     path : path
         The file, plain or gzip.
     n_features : int, optional
-        Number of features; by default the highest index in the file.  A file with a higher
-        one is refused; features it does not mention are 0.
+        Number of features; default: the highest index in the file.  A file with a higher
+        index is refused.
     dtype : {float64, float32}
         The type of the features.
     max_bytes : int, optional
-        Most bytes of text, unpacked, and of memory for the features.  By default 16 GiB of
-        text, 16 MiB in one line, and 1 GiB for the features, or 256 times what those in
-        the file take.
+        Limit on the uncompressed text and on the memory of the features, in bytes.
+        Default: 16 GiB of text, 16 MiB per line, and for the features 1 GiB or 256 times
+        those in the file.
 
     Returns
     -------
@@ -123,12 +123,12 @@ def read_letor(
     Raises
     ------
     LetorFileError
-        If a line is malformed, a query comes back after another one, or the file has no
-        lines; the message names file and line.
+        If a line is malformed, a query is not contiguous, or the file is empty; the message
+        names file and line.
 
     Notes
     -----
-    About 100 MB of text in a second, in about twice the memory of the result.
+    Reads about 100 MB of text per second, in about twice the memory of the result.
 
     Examples
     --------
@@ -166,15 +166,15 @@ def iterate_letor(
     path : path
         The file, plain or gzip.
     n_documents : int
-        The most documents in a block; a longer query is a block of its own.
+        Maximum number of documents per block; a longer query is a block of its own.
     n_features : int, optional
         Number of features.  Give that of the model: by default the first block decides, and
-        a file whose later lines have more is refused.
+        more features in later blocks are refused.
     dtype : {float64, float32}
         The type of the features.
     max_bytes : int, optional
-        Most bytes of text, unpacked, and of memory for the features of a block; by default
-        as for `read_letor`.
+        Limit on the uncompressed text and on the memory of a block, in bytes; default: as
+        in `read_letor`.
 
     Yields
     ------
@@ -223,9 +223,9 @@ def read_scores(
     Parameters
     ----------
     path : path
-        The file, plain or gzip, with one line per document of the file that was scored.
+        The file, plain or gzip, with one line per scored document.
     max_bytes : int, optional
-        Most bytes of text, unpacked; by default 16 GiB, and 16 MiB in one line.
+        Limit on the uncompressed text, in bytes.  Default: 16 GiB, and 16 MiB per line.
 
     Returns
     -------
@@ -235,7 +235,7 @@ def read_scores(
     Raises
     ------
     LetorFileError
-        If a line is no finite number; the message names it.
+        If a line is not a finite number; the message names it.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def _parse_scores(text: bytes, n_before: int, name: str) -> FloatArray:
         got = lines[first].strip().decode("utf-8", "replace")[:40]
         raise LetorFileError(
             f"{name}, line {n_before + first + 1}: a file of scores must hold one finite "
-            f"number per line; got {got!r}. Write one line per document, in their order."
+            f"number per line; got {got!r}. Write one line per document, in file order."
         )
     return scores
 
@@ -314,7 +314,7 @@ def check_memory(
     Gauge(str(path), LetorFileError, max_bytes).check_arrays(
         shape[0] * shape[1] * np.dtype(kind).itemsize,
         8 * n_entries,
-        f"{shape[0]} documents of {shape[1]} features, {n_entries} of them in the file,",
+        f"{shape[0]} documents of {shape[1]} features ({n_entries} values in the file)",
     )
 
 
@@ -330,8 +330,8 @@ def _gather(
         n_features = max(block.width for block in blocks)
     if n_features == 0:
         raise LetorFileError(
-            f"{path}: at least one feature is needed, such as 1:0.5; no line has any. "
-            "Check that this is the file with the features."
+            f"{path}: at least one feature such as 1:0.5 is required; no line has any. "
+            "Check that this is the right file."
         )
     queries, starts = join_queries(blocks)
     documents = join_documents(blocks)

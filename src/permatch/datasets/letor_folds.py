@@ -38,14 +38,14 @@ _MAX_DEPTH = 3
 
 @dataclass(frozen=True, eq=False)
 class LetorFold:
-    r"""One way to part the queries.
+    r"""One split of the queries into training, validation and test data.
 
     Attributes
     ----------
     number : int
-        The fold's number, as its folder is called.
+        The number in the folder's name.
     train, validation, test : RankingData
-        What to learn from, what to choose options by, and what to report.
+        Data to fit on, to choose options by, and to report results on.
 
     Examples
     --------
@@ -77,9 +77,9 @@ class LetorData:
     Attributes
     ----------
     name : str
-        What the folder is called.
+        Name of the folder.
     folds : list of LetorFold
-        In the order of their numbers.
+        Sorted by number.
 
     Examples
     --------
@@ -128,17 +128,16 @@ def load_letor(
         A folder with ``Fold1``, ``Fold2`` ... in it, at most three levels down, or one such
         fold.
     folds : iterable of int, optional
-        The numbers of the folds to read; by default all.
+        Numbers of the folds to read; default: all.
     dtype : {float64, float32}
         The type of the features.
     max_bytes : int, optional
-        Most bytes of text of a file, unpacked, and of memory for its features; by default
-        as for `read_letor`.
+        Limit per file, as in `read_letor`.
 
     Returns
     -------
     LetorData
-        Training, validation and test part of every fold, all with as many features.
+        Training, validation and test data of every fold, with the same number of features.
 
     Raises
     ------
@@ -147,8 +146,8 @@ def load_letor(
 
     Notes
     -----
-    Features are as in the files.  Those of LETOR 2.0 are raw: scale them within each query,
-    as the published baselines did, with `permatch.estimators.QueryScaler`.
+    Features are not scaled.  Those of LETOR 2.0 are raw: scale them per query, as the
+    published baselines did, with `permatch.estimators.QueryScaler`.
 
     Examples
     --------
@@ -169,7 +168,7 @@ def load_letor(
     if not root.is_dir():
         raise LetorFileError(
             f"{root}: a folder with the folds of a data set is required; there is "
-            f"{'a file' if root.exists() else 'nothing'} at this place. Give the folder, "
+            f"{'a file' if root.exists() else 'nothing'} at this path. Give the folder, "
             "or read single files with read_letor."
         )
     places = _choose(_find_folds(root), folds, root)
@@ -204,7 +203,8 @@ def _find_folds(root: Path) -> dict[int, Path]:
         level = below
     raise LetorFileError(
         f"{root}: a folder Fold1, or files such as train.txt, vali.txt and test.txt, are "
-        f"required; found {_listed(_visible(root))}. Give the folder above the folds."
+        f"required; found {_listed(_visible(root))}. Give the folder that contains the "
+        "folds."
     )
 
 
@@ -232,7 +232,7 @@ def _by_number(root: Path, folds: list[Path]) -> dict[int, Path]:
 def _choose(
     places: dict[int, Path], folds: Iterable[int] | None, root: Path
 ) -> dict[int, Path]:
-    """Return the folds asked for; without a wish there must be no gap in the numbers."""
+    """Return the folds asked for; by default all, with no gap in the numbers."""
     if folds is None:
         missing = sorted(set(range(min(places), max(places))) - set(places))
         advice = f"Add it, or read the others with folds={list(places)}."
@@ -242,7 +242,7 @@ def _choose(
         if not wanted:
             raise InvalidOptionError("folds must name at least one fold; got none.")
         missing = sorted(set(wanted) - set(places))
-        advice = "Ask for others."
+        advice = "Choose other folds."
         places = {number: places[number] for number in wanted if number in places}
     if missing:
         found = ", ".join(path.name for path in _find_folds(root).values())

@@ -1,4 +1,4 @@
-"""One line of a LETOR file, read slowly: what is wrong with it, if anything is."""
+"""Parse one line of a LETOR file, slowly, and explain what is wrong with it."""
 
 import re
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _FORM = "'grade qid:ID 1:value 2:value ... # comment'"
 
 
 class Line(NamedTuple):
-    """What a line says, up to its comment; features are counted from 0."""
+    """The contents of a line before its comment; features are counted from 0."""
 
     grade: int
     query: str
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 def parse_line(line: bytes, place: str) -> Line | None:
-    """Return what a line says, None if it is blank or a comment only.
+    """Parse a line; return None if it is blank or only a comment.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def parse_line(line: bytes, place: str) -> Line | None:
         words = _BLANKS.split(data.decode("utf-8").strip(" \t\r"))
     except UnicodeDecodeError as err:
         raise LetorFileError(
-            f"{place}: a LETOR file is plain text; got the bytes {_shown(line)!r}. Unpack "
-            "or convert the file (gzip is read as it is)."
+            f"{place}: a LETOR file must be text, plain or gzip; got the bytes "
+            f"{_shown(line)!r}. Unpack or convert the file."
         ) from err
     if words == [""]:
         return None
@@ -56,15 +56,15 @@ def parse_line(line: bytes, place: str) -> Line | None:
         got = f"the word {_short(words[1])!r}" if len(words) > 1 else "the end of the line"
         raise LetorFileError(
             f"{place}: a line must name its query right after the grade, {_FORM}; got "
-            f"{got}. Add 'qid:' and an id, the same for all documents of one query."
+            f"{got}. Add 'qid:' and an id, the same for all documents of a query."
         )
     entries: dict[int, float] = {}
     for word in words[2:]:
         column, value = _parse_feature(word, place)
         if column in entries:
             raise LetorFileError(
-                f"{place}: every feature may be given once; feature {column + 1} is given "
-                "twice. Drop one of them."
+                f"{place}: a feature must be given at most once; feature {column + 1} is "
+                "given twice. Drop one of them."
             )
         entries[column] = value
     columns = sorted(entries)
@@ -82,7 +82,7 @@ def _parse_grade(word: str, place: str) -> int:
     if not (0 <= grade <= LARGEST_GRADE and grade == int(grade)):
         raise LetorFileError(
             f"{required} {LARGEST_GRADE}; got {_short(word)}. Map judgements to 0, 1, 2 "
-            "..., best highest."
+            "..., the best highest."
         )
     return int(grade)
 
@@ -96,14 +96,14 @@ def _parse_feature(word: str, place: str) -> tuple[int, float]:
         )
     if len(index) > 9 or not 1 <= int(index) <= MAX_FEATURES:
         raise LetorFileError(
-            f"{place}: features are counted from 1, to {MAX_FEATURES} at most; got index "
+            f"{place}: feature indices must be from 1 to {MAX_FEATURES}; got "
             f"{_short(index)}. Number the features from 1."
         )
     if not _NUMBER.fullmatch(number) or abs(float(number)) == float("inf"):
         advice = "Correct the line; perhaps the file was cut off."
         if number.lower() in ("null", "nan", "inf", "+inf", "-inf"):
             advice = (
-                "Fill in missing values first; LETOR comes with versions that have none "
+                "Fill in missing values first; LETOR also has versions without them "
                 "(QueryLevelNorm, Feature_min)."
             )
         raise LetorFileError(

@@ -1,7 +1,7 @@
-"""LETOR files as blocks of rows: text read in pieces, each turned into arrays.
+"""Read LETOR files as blocks of rows: pieces of text turned into arrays.
 
-A compiled scan reads plain lines; any other goes through `parse_line`, which reads it or
-says what is wrong with it.  The two never disagree on a number: both round correctly.
+A compiled scan reads plain lines; all others go through `parse_line`, which reads them or
+explains what is wrong.  The two never disagree on a number: both round correctly.
 """
 
 import gzip
@@ -29,7 +29,7 @@ from permatch.kernels.ranking.letor_text import (
     scan_lines,
 )
 
-# Bytes read in a second, a careful guess: it decides whether a progress bar appears.
+# Bytes read per second, a cautious guess: it decides whether a progress bar appears.
 _BYTES_PER_SECOND = 3e7
 
 #: What some editors write at the beginning of UTF-8 text.
@@ -51,18 +51,18 @@ def read_blocks(
     path : path
         The file.
     n_features : int or None
-        The highest feature index to be taken; None takes any.
+        Highest feature index allowed; None allows any.
     largest : float
-        The largest value to be taken, by the type that is to hold it.
+        Largest value that the type of the features can hold.
     first_decides : bool
-        Whether the first block tells the highest index, if `n_features` does not.
+        Whether the first block sets `n_features` where it is None.
     max_bytes : int, optional
-        Most bytes of text, unpacked.
+        Limit on the uncompressed text, in bytes.
 
     Yields
     ------
     Block
-        Its queries may go on in the next one.
+        Its last query may continue in the next block.
     """
     reader = _Reader(str(path), n_features, largest)
     with open_bytes(path) as (file, raw), damage_reported(str(path)):
@@ -81,7 +81,7 @@ def read_blocks(
     if not reader.first_lines:
         raise LetorFileError(
             f"{path}: a LETOR file must have at least one line "
-            "'grade qid:ID 1:value ...'; there is none. Check that it was copied whole."
+            "'grade qid:ID 1:value ...'; it is empty. Check that it was copied completely."
         )
 
 
@@ -101,8 +101,8 @@ def damage_reported(name: str) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as err:
         raise LetorFileError(
-            f"{name}: a gzip file must be whole; this one is truncated or damaged ({err}). "
-            "Fetch it again."
+            f"{name}: a gzip file must be complete; this one is truncated or damaged "
+            f"({err}). Fetch it again."
         ) from err
 
 
@@ -205,7 +205,7 @@ class _Reader:
     def gather(
         self, arrays: "_Arrays", text: bytes, codes: Any, n_rows: int, n_entries: int
     ) -> Block:
-        """Return the rows read, after a check that no query comes back."""
+        """Return the rows read, after checking that queries are contiguous."""
         is_new = np.empty(n_rows, dtype=np.bool_)
         id_changes(codes, arrays.ids[:n_rows], is_new)
         starts = np.flatnonzero(is_new)
@@ -225,10 +225,10 @@ class _Reader:
                 continue
             if query in self.first_lines:
                 raise LetorFileError(
-                    f"{self.name}, line {line}: the documents of a query must stand "
-                    f"together; query {query} comes back here, after {self.last_query}, "
+                    f"{self.name}, line {line}: the documents of a query must be "
+                    f"contiguous; query {query} reappears here, after {self.last_query}, "
                     f"and began in line {self.first_lines[query]}. Sort the file by query, "
-                    "or give each its own id."
+                    "or give each query its own id."
                 )
             self.first_lines[query] = line
             self.last_query = query

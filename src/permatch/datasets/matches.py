@@ -38,8 +38,8 @@ def edge_table_from_matches(
     Returns
     -------
     dict of lists
-        The id columns under the names they have in the table, then ``probability`` if
-        given, then ``match`` if all edges are listed.
+        The id columns, named as in the table, then ``probability`` if given, then ``match``
+        if all edges are listed.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def edge_table_from_matches(
         shapes = [np.shape(p) for p in probabilities]
         if shapes != [(graph.size, graph.size) for graph in table.graphs]:
             raise TableError(
-                "probabilities must hold an (m, m) array for every graph of the table; got "
+                "probabilities must have one (m, m) array per graph of the table; got "
                 f"{len(shapes)} arrays for {len(table.graphs)} graphs, or other shapes."
             )
     names = [*table.id_columns]
@@ -73,7 +73,7 @@ def edge_table_from_matches(
         is_listed = is_match
         if all_edges:
             is_listed = np.ones_like(is_match) if graph.allowed is None else graph.allowed
-        # Nodes that are not in the table are left out.
+        # Dummy nodes are left out.
         in_table = is_listed[: len(table.left_ids[g]), : len(table.right_ids[g])]
         rows, cols = np.nonzero(in_table)
         columns = [
@@ -98,7 +98,7 @@ def write_matches(
     *,
     all_edges: bool = False,
 ) -> None:
-    """Write predictions as CSV; the file is there whole or not at all.
+    """Write predictions as CSV; the file is written completely or not at all.
 
     Parameters
     ----------

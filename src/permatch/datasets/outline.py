@@ -23,8 +23,8 @@ def read_outline(image: Image = None) -> FloatArray:
     Parameters
     ----------
     image : array of shape (height, width), path, or None
-        Black and white, or grey, which is cut in two by Otsu's threshold.  A path may have
-        any format scikit-image reads.  None is the horse that comes with scikit-image.
+        Black and white, or grey, which is split by Otsu's threshold.  A path may have any
+        format that scikit-image reads.  None: scikit-image's horse.
 
     Returns
     -------
@@ -37,12 +37,11 @@ def read_outline(image: Image = None) -> FloatArray:
     MissingDependencyError
         If scikit-image is not installed.
     ImageError
-        If a file holds no readable image, or the image is blank.
+        If the file is not a readable image, or the image is blank.
 
     Notes
     -----
-    The background is what most of the margin shows, so both dark objects on light and light
-    ones on dark are found.
+    The background is what most of the margin shows, so the object may be dark or light.
     """
     measure = require("skimage.measure", "vision", what="datasets.silhouettes")
     pixels = _read_pixels(image)
@@ -80,7 +79,7 @@ def _read_pixels(image: Image) -> FloatArray | BoolArray:
             "skimage.color.rgb2gray."
         )
     if not np.isfinite(array).all():
-        raise ImageError("image must hold finite grey levels; got NaN or infinite ones.")
+        raise ImageError("image must have finite grey levels; got NaN or infinity.")
     return array
 
 
@@ -99,7 +98,7 @@ def _read_file(path: Path) -> FloatArray:
         reason = re.sub(r"`*<_io.BytesIO[^>]*>`*", "it", reason).rstrip(".")
         raise ImageError(
             f"{path} must be an image in a format that scikit-image reads, such as PNG, "
-            f"JPEG or GIF; reading it failed: {reason}. Convert it, or give another file."
+            f"JPEG or GIF; reading it failed: {reason}. Convert it, or use another file."
         ) from err
     while pixels.ndim > 3 or (pixels.ndim == 3 and pixels.shape[2] > 4):
         pixels = pixels[0]  # frames or pages; the first one

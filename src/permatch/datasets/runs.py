@@ -1,4 +1,4 @@
-"""Scores of documents as files: plain numbers, TREC runs, CSV and JSON lines."""
+"""Write scores of documents as plain numbers, TREC runs, CSV or JSON lines."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ class Scored:
     Attributes
     ----------
     data : RankingData
-        The documents; `first` is the number in the file of the first of them, from 0.
+        The documents; `first` is the position in the file of the first one, from 0.
     scores : list of ndarray
         One array (n,) per model.
     """
@@ -41,7 +41,7 @@ Writer = Callable[[TextIO, Scored], None]
 
 
 def run_writer(kind: str, run_name: str) -> Writer:
-    """Return what writes one block in the format `kind`."""
+    """Return the function that writes one block in the format `kind`."""
     if kind == "scores":
         return _write_scores
     if kind == "csv":
@@ -52,7 +52,7 @@ def run_writer(kind: str, run_name: str) -> Writer:
 
 
 def document_names(block: Scored) -> list[str]:
-    """Return the ids of the documents; one without has its number in the file, from 1."""
+    """Return document ids; by default their positions in the file, from 1."""
     numbers = range(block.first + 1, block.first + 1 + block.data.n_documents)
     if block.data.doc_ids is None:
         return [str(number) for number in numbers]
@@ -61,9 +61,9 @@ def document_names(block: Scored) -> list[str]:
 
 
 def best_first(block: Scored) -> tuple[IntArray, IntArray]:
-    """Return the rows of every query from its best on, and the rank of every row, from 1.
+    """Return the rows sorted by score per query, and the rank of every row, from 1.
 
-    Equal scores keep the order of the file.
+    Equal scores keep file order.
     """
     starts = block.starts
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))

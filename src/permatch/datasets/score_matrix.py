@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from permatch._files import Gauge
+from permatch._files import Gauge, csv_problem
 from permatch._types import FloatArray
 from permatch.errors import (
     InvalidGraphError,
@@ -26,7 +26,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class ScoreMatrix:
-    """A score matrix and the labels of its rows and columns, None where there are none."""
+    """A score matrix and the labels of its rows and columns, if any."""
 
     name: str
     scores: FloatArray
@@ -34,7 +34,7 @@ class ScoreMatrix:
     column_labels: list[str] | None = None
 
     def find_edge(self, text: str) -> tuple[int, int]:
-        """Return the row and column of the edge ``ROW:COL``, named by label or by number.
+        """Return the row and column of the edge ``ROW:COL``, given by label or number.
 
         Raises
         ------
@@ -51,11 +51,11 @@ class ScoreMatrix:
         }
         if len(found) == 1:
             return found.pop()
-        many = f", which fits {len(found)} edges: use numbers" * (len(found) > 1)
+        many = f", which matches {len(found)} edges; use numbers" * (len(found) > 1)
         known = _name_some("rows", self.row_labels)
         known += _name_some("columns", self.column_labels)
         raise InvalidMatchingError(
-            f"a given edge ROW:COL must name one row and one column of {self.name}, by "
+            f"an edge ROW:COL must name one row and one column of {self.name}, by "
             f"label or by number from 0 to {size - 1}; got {_quote(text)}{many}."
             f"{known}"
         )
@@ -97,7 +97,7 @@ def read_score_matrix(source: str) -> ScoreMatrix:
         return ScoreMatrix(name, _check_square(_load_npy(data, name), name))
     if Path(source).suffix == ".npy":
         raise InvalidGraphError(
-            f"{name} must hold a NumPy array, since it ends in .npy, and does not. "
+            f"{name} ends in .npy and must hold a NumPy array; it does not. "
             "Write it with np.save, or rename it if it is text."
         )
     gauge.check_lines(data)
@@ -112,7 +112,8 @@ def read_score_matrix(source: str) -> ScoreMatrix:
     scores = _read_plain_numbers(lines, delimiter)
     if scores is not None:
         return ScoreMatrix(name, _check_square(scores, name))
-    return _parse_table(_cut_cells(lines, delimiter, name), name)
+    with gauge.csv_fields():
+        return _parse_table(_cut_cells(lines, delimiter, name), name)
 
 
 def _read_standard_input(gauge: Gauge) -> bytes:
@@ -122,8 +123,8 @@ def _read_standard_input(gauge: Gauge) -> bytes:
         return gauge.whole(sys.stdin.buffer)
     except OSError as err:
         raise InvalidGraphError(
-            f"standard input must hold a square matrix of scores and cannot be read: "
-            f"{err.strerror}. Pipe a matrix in, or name a file instead of -."
+            f"standard input must hold a square matrix of scores; it cannot be read: "
+            f"{err.strerror}. Pipe in a matrix, or name a file instead of -."
         ) from err
 
 
@@ -151,9 +152,9 @@ def _cut_lines(text: str, *, is_tsv: bool) -> tuple[list[str], str | None]:
 
 
 def _read_plain_numbers(lines: list[str], delimiter: str | None) -> FloatArray | None:
-    """Read a matrix without labels and gaps by NumPy's fast reader; None if it is another.
+    """Read a matrix without labels and gaps by NumPy's fast reader, or return None.
 
-    The reader takes no number that the parser below would not take.
+    The reader accepts no number that the parser below would not.
     """
     if not lines:
         return None
@@ -172,15 +173,14 @@ def _cut_cells(lines: list[str], delimiter: str | None, name: str) -> list[list[
         ]
     except csv.Error as err:
         raise InvalidGraphError(
-            f"{name} must hold short cells separated by {delimiter!r}; the CSV reader "
-            f"says: {err}. Look for a quotation mark that is never closed."
+            f"{name} must hold cells separated by {delimiter!r}: {csv_problem(err)}"
         ) from err
 
 
 def _parse_table(table: list[list[str]], name: str) -> ScoreMatrix:
     if not table:
         raise ScoreShapeError(
-            f"{name} must hold a square matrix of scores and is empty. "
+            f"{name} must hold a square matrix of scores; it is empty. "
             "Write one line per row, cells separated by commas, tabs or spaces."
         )
     header, row_labels, table = _split_labels(table)
@@ -217,7 +217,7 @@ def _parse_table(table: list[list[str]], name: str) -> ScoreMatrix:
 def _split_labels(
     table: list[list[str]],
 ) -> tuple[list[str] | None, list[str] | None, list[list[str]]]:
-    """Part a table into column labels, row labels and scores; a label is no number."""
+    """Split a table into column labels, row labels and scores."""
     has_counters = _has_counters(table)
     first, rest = table[0], table[1:]
     has_labelled_rows = bool(rest) and all(_is_text(row[0]) for row in rest)
@@ -264,13 +264,11 @@ def _to_float(cell: str) -> float:
 
 
 def _no_number(row: list[str], name: str, k: int) -> ScoreTypeError:
-    """Return the error to raise for a row with a cell that is no number."""
+    """Return the error for a row with a cell that is not a number."""
     col, cell = next((j, cell) for j, cell in enumerate(row) if not _is_number(cell))
     advice = "Leave a cell empty (or write -inf) to forbid an edge."
     if _DECIMAL_COMMA.fullmatch(cell) or re.match(r"[+-]?[\d.]+\s+[+-]?[\d.]+", cell):
-        advice = (
-            "Write decimals with a point, not a decimal comma, and separate cells alike."
-        )
+        advice = "Use decimal points, not commas, and the same separator between all cells."
     return ScoreTypeError(
         f"{name} must hold numbers; row {k + 1}, column {col + 1} of the scores is "
         f"{_quote(cell)}. {advice}"
@@ -282,7 +280,7 @@ def _count(cells: list[str], noun: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """Quote text from a file, shortened to what a message can bear."""
+    """Quote text from a file, shortened."""
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
@@ -291,6 +289,6 @@ def _check_square(scores: np.ndarray, name: str) -> np.ndarray:
         return scores
     shape = " x ".join(map(str, scores.shape)) or "a single number"
     raise ScoreShapeError(
-        f"{name} must hold one square matrix, as many rows as columns; got {shape}. "
-        "Pad the smaller side with extra nodes; write labels that do not look like numbers."
+        f"{name} must hold one square matrix; got {shape}. Pad the smaller side with dummy "
+        "nodes; use labels that do not look like numbers."
     )

@@ -32,7 +32,7 @@ class SilhouettePairs(NamedTuple):
     matchings : list of ndarray of shape (n_points,)
         Landmark i of the first copy is right node ``matching[i]``.
     images : ndarray of shape (n, 2)
-        The numbers of the two copies.
+        Indices of the two copies.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Silhouettes:
     landmarks : ndarray of shape (n_points,)
         The contour points to be matched, in increasing order.
     shears : ndarray of shape (n_images,)
-        How far each copy leans.
+        The shear of each copy.
     points : ndarray of shape (n_images, n_points, 2)
         The landmarks of every copy.
     contexts : ndarray of shape (n_images, n_points, d)
@@ -105,7 +105,7 @@ class Silhouettes:
         return shear_points(self.contour, self.shears[image])
 
     def right_points(self, image: int, matching: IntArray) -> FloatArray:
-        """Return the landmarks of a copy in the order in which `pairs` has shuffled them.
+        """Return the landmarks of a copy in the order that `pairs` shuffled them to.
 
         Parameters
         ----------
@@ -122,14 +122,14 @@ class Silhouettes:
         return _shuffle(self.points[image], matching)
 
     def pairs(self, n: int, rng: Seed = None) -> SilhouettePairs:
-        """Draw pairs of different copies, no pair twice, with shuffled landmarks.
+        """Draw distinct pairs of different copies, with shuffled landmarks.
 
         Parameters
         ----------
         n : int
             Number of pairs.
         rng : int, numpy.random.Generator or None
-            Seed or generator.  The same seed and a larger `n` give the same pairs and more.
+            Seed or generator.  With the same seed, a larger `n` only adds pairs.
 
         Returns
         -------
@@ -141,8 +141,8 @@ class Silhouettes:
         first, second = np.triu_indices(self.n_images, 1)
         if n > len(first):
             raise InvalidOptionError(
-                f"{self.n_images} images make {len(first)} different pairs; got n={n}. Ask "
-                "for fewer, or make more images (n_images)."
+                f"n must be at most {len(first)}, the number of pairs of "
+                f"{self.n_images} images; got n={n}. Use fewer pairs, or raise n_images."
             )
         chosen = rng.permutation(len(first))[:n]
         images = np.column_stack([first[chosen], second[chosen]])
@@ -176,8 +176,8 @@ def silhouettes(
     Parameters
     ----------
     image : array of shape (height, width), path, or None
-        An object on a plain background, black and white or grey; None is the horse that
-        comes with scikit-image.  The outline of the largest object is taken.
+        An object on a plain background, black and white or grey; None: scikit-image's
+        horse.  The outline of the largest object is used.
     n_points : int
         Landmarks, drawn at random from the contour points.
     n_images : int
@@ -187,8 +187,8 @@ def silhouettes(
     context : {"contour", "landmarks"}
         What the shape contexts count: all contour points, or the landmarks alone.
     n_contour : int, optional
-        Contour points, at equal steps along the outline; None takes the outline's own
-        vertices, about two for every pixel it passes.
+        Contour points, equally spaced along the outline; None uses the vertices of the
+        outline, about two per pixel.
     rng : int, numpy.random.Generator or None
         Seed or generator of landmarks and shears.
     **shape_context_options
@@ -254,8 +254,8 @@ def _contour(image: Image, n_points: int, n_contour: int | None) -> FloatArray:
     """Return the outline of an image, resampled and centred."""
     if n_contour is not None and check_count(n_contour, "n_contour", 3) < n_points:
         raise InvalidOptionError(
-            f"the landmarks are drawn from the contour points; got n_points={n_points} and "
-            f"only n_contour={n_contour}. Raise n_contour."
+            f"landmarks are drawn from the contour points, so n_contour must be at least "
+            f"n_points={n_points}; got {n_contour}. Raise n_contour."
         )
     outline = read_outline(image)
     if len(outline) < n_points:

@@ -1,4 +1,4 @@
-"""Files named on a command line, standard input and other pipes among them."""
+"""Inputs named on a command line, including standard input and other pipes."""
 
 import sys
 import tempfile
@@ -11,15 +11,15 @@ from permatch.datasets.letor import RankingData, read_letor
 from permatch.errors import InvalidOptionError, LetorFileError
 
 _STANDARD_INPUT = "standard input"
-#: How the reader ends its complaint about a file with more features than it was told.
+#: The end of the reader's message about a file with too many features.
 ADVICE = "Give a larger n_features, or a file with these features only."
 
 
 @contextmanager
 def local_file(name: str) -> Iterator[Path]:
-    """Yield the path of an input; standard input and other pipes are put aside on disk.
+    """Yield the path of an input; standard input and other pipes are copied to disk.
 
-    Errors then speak of what was named, not of where it was put.
+    Errors name the input, not the copy.
     """
     given = Path(name)
     if name != "-" and (given.is_file() or given.is_dir() or not given.exists()):
@@ -27,7 +27,7 @@ def local_file(name: str) -> Iterator[Path]:
         return
     if name == "-" and sys.stdin is None:
         raise LetorFileError(
-            "standard input must hold data, and it is closed. Pipe a file in, or name one "
+            "standard input must hold data; it is closed. Pipe in a file, or name one "
             "instead of -."
         )
     with tempfile.TemporaryDirectory(prefix="permatch-") as folder:
@@ -48,7 +48,7 @@ def local_file(name: str) -> Iterator[Path]:
 def read_letor_pair(
     train: str, valid: str | None, n_features: int | None
 ) -> tuple[RankingData, RankingData | None]:
-    """Read a training file and perhaps a second one, with as many features."""
+    """Read a training file and optionally a second one, with the same features."""
     names = [train] if valid is None else [train, valid]
     with ExitStack() as stack:
         paths = [stack.enter_context(local_file(name)) for name in names]
@@ -58,7 +58,7 @@ def read_letor_pair(
             advice = ADVICE.replace("n_features", "--n-features")
             raise LetorFileError(str(err).replace(ADVICE, advice)) from err
         width = max(data.n_features for data in found)
-        # A feature that is 0 throughout a file need not be mentioned in it.
+        # A feature that is 0 throughout a file may be omitted from it.
         for k, data in enumerate(found):
             if data.n_features < width:
                 found[k] = read_letor(paths[k], n_features=width)
@@ -66,7 +66,7 @@ def read_letor_pair(
 
 
 def read_feature_names(path: Path | None) -> list[str] | None:
-    """Read a name per line; blank lines at the end are none."""
+    """Read one name per line, without blank lines at the end."""
     if path is None:
         return None
     try:
@@ -76,5 +76,5 @@ def read_feature_names(path: Path | None) -> list[str] | None:
     except UnicodeDecodeError as err:
         raise InvalidOptionError(
             f"{path} must hold the names of the features, one per line, as UTF-8 text; "
-            f"got the byte {err.object[err.start]:#x}."
+            f"got the byte {err.object[err.start]:#x}. Convert the file."
         ) from err

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._files import Gauge
+from permatch._files import Gauge, csv_problem
 from permatch._optional import require
 from permatch.datasets.columns import (
     Block,
@@ -38,11 +38,13 @@ def read_columns(source: Any, roles: Roles, max_bytes: int | None = None) -> Col
     if isinstance(source, io.TextIOBase):
         name = str(getattr(source, "name", "the table"))
         name = name.replace("<stdin>", "standard input")
-        return _read_text(Gauge(name, TableError, max_bytes).lines(source), name, roles)
+        gauge = Gauge(name, TableError, max_bytes)
+        with gauge.csv_fields():
+            return _read_text(gauge.lines(source), name, roles)
     if isinstance(source, Mapping) or hasattr(source, "columns"):
         return _read_frame(source, "the table", roles)
     raise TableError(
-        "an edge table is a path, an open text file, a data frame or a mapping of columns; "
+        "an edge table must be a path, an open text file, a data frame or a mapping; "
         f"got {type(source).__name__}."
     )
 
@@ -56,7 +58,7 @@ def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
         return _read_parquet(path, roles, gauge)
     delimiters = "\t" if ".tsv" in suffixes else _DELIMITERS
     opener = gzip.open if magic.startswith(b"\x1f\x8b") else open
-    with opener(path, "rb") as file, gauge.text(file) as text:
+    with opener(path, "rb") as file, gauge.text(file) as text, gauge.csv_fields():
         return _read_text(text, str(path), roles, delimiters)
 
 
@@ -73,13 +75,13 @@ def _read_parquet(path: Path, roles: Roles, gauge: Gauge) -> Columns:
         return _read_frame(parquet.read_table(path), str(path), roles)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as err:
         raise TableError(
-            f"{path} must be a whole Parquet file; pyarrow says: {err} Write or fetch it "
-            "again, or rename it if it is text."
+            f"{path} must be a complete Parquet file; pyarrow says: {err} Write or fetch "
+            "it again, or rename it if it is text."
         ) from err
 
 
 def _read_frame(frame: Any, name: str, roles: Roles) -> Columns:
-    """Read a mapping of columns, or what has the look of a data frame."""
+    """Read a mapping of columns, or anything like a data frame."""
     if isinstance(frame, Mapping):
         keys = list(frame)
     elif hasattr(frame, "column_names"):  # Arrow's, with arrays under `columns`
@@ -93,8 +95,8 @@ def _read_frame(frame: Any, name: str, roles: Roles) -> Columns:
     for key, column in zip(header, cells, strict=True):
         if column.ndim != 1 or column.shape != shape:
             raise TableError(
-                f"the columns of a table must be equally long lists; {roles.graph!r} has "
-                f"shape {shape}, {key!r} has {column.shape}."
+                f"the columns of a table must be lists of equal length; {roles.graph!r} "
+                f"has shape {shape}, {key!r} has {column.shape}."
             )
     return gather(header, roles, name, [Block(name, header, cells)])
 
@@ -121,7 +123,7 @@ def _read_text(
             n_read, line = n_read + 1, next(lines, "")
         if not line:
             raise TableError(
-                f"{name} must hold a table of edges and is empty. Write a header with the "
+                f"{name} must hold a table of edges; it is empty. Write a header with the "
                 f"columns {', '.join(roles.ids)}, then one line per edge."
             )
         header, delimiter = _split_header(line, roles, delimiters)
@@ -133,22 +135,22 @@ def _read_text(
 
 @contextmanager
 def _damage_reported(name: str) -> Iterator[None]:
-    """Turn what decoders say about a file that is no text into one kind of error."""
+    """Turn the errors of decoders into one kind."""
     try:
         yield
     except UnicodeDecodeError as err:
         raise TableError(
-            f"{name} must be UTF-8 text (plain or gzip) or Parquet; it holds other bytes "
+            f"{name} must be UTF-8 text (plain or gzip) or Parquet; it has other bytes "
             f"({err.reason}). Export the table as CSV in UTF-8."
         ) from err
     except csv.Error as err:
         raise TableError(
-            f"{name} must be delimited text with a header; its first line: {err}. Correct "
-            "it."
+            f"{name} must be delimited text with a header; in its first line, "
+            f"{csv_problem(err)}"
         ) from err
     except (EOFError, zlib.error, gzip.BadGzipFile) as err:
         raise TableError(
-            f"{name} must be a whole gzip file and is truncated or damaged ({err}). "
+            f"{name} must be a complete gzip file; it is truncated or damaged ({err}). "
             "Write or fetch it again."
         ) from err
 
@@ -168,7 +170,7 @@ def _split_header(line: str, roles: Roles, delimiters: str) -> tuple[list[str], 
 def _full_rows(
     reader: Any, name: str, width: int, n_before: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows and the lines they end on, blank lines left out."""
+    """Yield rows that are not blank, and the lines they end on."""
     try:
         for row in reader:
             line = reader.line_num + n_before
@@ -177,13 +179,13 @@ def _full_rows(
             elif any(cell.strip() for cell in row):
                 raise TableError(
                     f"every line must have as many cells as the header, {width}; line "
-                    f"{line} of {name} has {len(row)}. Complete it; perhaps the file was "
-                    "cut off."
+                    f"{line} of {name} has {len(row)}. Complete it; the file may be cut "
+                    "off."
                 )
     except csv.Error as err:
         raise TableError(
-            f"{name} must be delimited text; line {reader.line_num + n_before}: {err}. "
-            "Correct it; perhaps the file was cut off, or a quotation mark never closed."
+            f"{name} must be delimited text; line {reader.line_num + n_before}: "
+            f"{csv_problem(err)}"
         ) from err
 
 
