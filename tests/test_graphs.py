@@ -227,9 +227,7 @@ def test_sides_may_differ_in_size():
     graph = BipartiteGraph(np.zeros((3, 3, 1)), n_left=2)
     assert graph.n_sides == (2, 3)
     assert graph.n_extra == 1
-    with pytest.raises(
-        errors.FeatureShapeError, match="larger side .* 3; got n_left 2 and n_ri"
-    ):
+    with pytest.raises(errors.FeatureShapeError, match="larger of n_left .* 3; got 2 and"):
         BipartiteGraph(np.zeros((3, 3, 1)), n_left=2, n_right=2)
     with pytest.raises(errors.InvalidOptionError, match="n_left"):
         BipartiteGraph(np.zeros((3, 3, 1)), n_left=-1)

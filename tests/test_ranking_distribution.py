@@ -212,7 +212,12 @@ def test_no_samples(rng):
         ([np.nan, 1.0], [1.0, 0.0], NaNScoreError, "got one at 0"),
         ([np.inf, 1.0], [1.0, 0.0], InfiniteScoreError, "got inf"),
         ([1.0, 2.0], [1.0], InvalidOptionError, "each of the 2 positions; got 1"),
-        ([1.0, 2.0], [0.0, 1.0], InvalidOptionError, "must not rise.*position 1 has 1"),
+        (
+            [1.0, 2.0],
+            [0.0, 1.0],
+            InvalidOptionError,
+            "must be non-increasing.*position 1 has 1",
+        ),
     ],
     ids=["empty", "two axes", "text", "NaN", "infinite", "too few", "rising"],
 )

@@ -2,8 +2,8 @@
 
     scores (m, m)  ->  log_partition, marginals (m, m)     p(y) ~ exp(sum_i scores[i, y(i)])
 
-Every name below is loaded on first use, so ``import permatch`` is quick and loads neither
-the compiler nor anything optional.
+Names are loaded on first use, so ``import permatch`` is fast and loads neither the compiler
+nor optional packages.
 
 Examples
 --------

@@ -1,8 +1,8 @@
-"""How much memory can still be taken, so that more is refused rather than killed for.
+"""The memory available, so that larger requests are refused instead of killed.
 
-Linux grants allocations it cannot keep and ends the process when they are used.  What it
-does have is in ``/proc/meminfo``; a container may be allowed less, by the limits of its
-control group and of those above it (version 1 or 2).
+Linux grants allocations it cannot keep and kills the process when they are used.  What is
+available is in ``/proc/meminfo``; a container may be allowed less, by the limits of its
+control group and those above it (version 1 or 2).
 """
 
 import math
@@ -20,7 +20,7 @@ _FILES = {
 
 
 def available_memory(root: Path | None = None) -> float:
-    """Return the bytes that can still be taken, ``inf`` if nothing tells."""
+    """Return the bytes available, ``inf`` if unknown."""
     root = _ROOT if root is None else root
     return min(_of_machine(root), *_of_groups(root))
 

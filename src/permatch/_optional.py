@@ -1,4 +1,4 @@
-"""Optional dependencies: absent means directions, broken means the real traceback."""
+"""Optional dependencies: if missing, how to install them; if broken, their own error."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,8 +10,8 @@ from permatch.errors import MissingDependencyError
 def require(module: str, extra: str, *, what: str | None = None) -> ModuleType:
     """Import an optional module, or say which extra to install.
 
-    Only a package that is not there at all is reported as missing.  One that is there but
-    fails to import, perhaps for want of a dependency of its own, raises its own error.
+    Only a package that is not installed is reported as missing; one that is installed but
+    fails to import raises its own error.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def require(module: str, extra: str, *, what: str | None = None) -> ModuleType:
     extra : str
         The extra of permatch that installs it.
     what : str, optional
-        The feature that needs it, to open the message with.
+        The feature that needs it, named in the message.
 
     Returns
     -------

@@ -24,8 +24,7 @@ from permatch.errors import (
     SizeLimitError,
 )
 
-#: Largest finite score taken: sums over a matching and its prices must not overflow
-#: float64.
+#: Largest finite score: sums over a matching and its prices must not overflow float64.
 MAX_SCORE = 1e300
 
 _SHAPES = "one (m, m) array, a stack (b, m, m), or a list of (m, m) arrays"
@@ -44,9 +43,9 @@ class ScoreBatch:
 
 
 def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
-    """Sort scores of any accepted form into stacks of equal size, checking every entry.
+    """Check scores of any accepted form and stack them by size.
 
-    With ``check=False`` float64 arrays are taken as they are and only shapes are read.
+    With ``check=False`` float64 arrays are used as they are and only shapes are read.
     """
     if _is_list_of_graphs(scores):
         graphs = [_square(graph, f"graph {k}", check) for k, graph in enumerate(scores)]
@@ -70,7 +69,7 @@ def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
 
 
 def check_scores(scores: Any) -> FloatArray:
-    """Return one (m, m) score matrix as contiguous float64, or say what is wrong."""
+    """Return one checked (m, m) score matrix as contiguous float64."""
     return _square(scores, "scores", check=True)
 
 
@@ -90,7 +89,7 @@ def _is_list_of_graphs(scores: Any) -> bool:
 
 
 def _n_dims(element: Any) -> int:
-    """Return the number of dimensions, 0 for what is no array; ValueError if ragged."""
+    """Return the number of dimensions, 0 if not an array; ValueError if ragged."""
     n_dims = getattr(element, "ndim", None)
     return n_dims if isinstance(n_dims, int) else np.ndim(element)
 
@@ -99,11 +98,11 @@ def refuse_masked(
     values: Any,
     name: str,
     error: type[PermatchError],
-    advice: str = "Fill in or drop what is masked.",
+    advice: str = "Fill in or drop masked values.",
 ) -> None:
-    """Raise `error` for a masked array, or nested lists with one in them.
+    """Raise `error` for a masked array, or nested lists that contain one.
 
-    NumPy would drop the mask without a word and show the numbers under it.
+    NumPy would silently drop the mask and use the numbers under it.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise error(f"{name} must be a plain array, got a masked array. {advice}")
@@ -132,7 +131,7 @@ def _as_floats(scores: Any, name: str) -> FloatArray:
     if array.dtype.kind not in "fiu":
         hint = {
             "b": "For a mask of allowed edges use np.where(mask, 0.0, -np.inf).",
-            "c": "Scores are real log-weights; take the real part if you mean that.",
+            "c": "Scores are real log-weights; take the real part if that is meant.",
         }.get(array.dtype.kind, "Convert it with np.asarray(scores, dtype=float).")
         raise ScoreTypeError(
             f"{name} must hold real numbers (float or int), got dtype {array.dtype}. {hint}"
@@ -152,7 +151,7 @@ def _square(scores: Any, name: str, check: bool) -> FloatArray:
 
 
 def _not_square(name: str, required: str, array: FloatArray) -> ScoreShapeError:
-    hint = "Pad the smaller side with extra nodes to make a graph square."
+    hint = "Pad the smaller side with dummy nodes to make a graph square."
     if array.ndim == 3 and array.shape[1] == array.shape[2]:
         hint = "For a stack of graphs use permatch.infer."
     return ScoreShapeError(f"{name} must be {required}; got shape {array.shape}. {hint}")
@@ -174,7 +173,7 @@ def _check_entries(array: FloatArray, name: str) -> None:
         raise InfiniteScoreError(
             f"{name} must be at most {MAX_SCORE:g} in size, or -inf to forbid an edge; got "
             f"{array[is_wrong][0]} at {_first(is_wrong)}. To force an edge, forbid the "
-            "others of its row, or use given={row: col}."
+            "others in its row, or use given={row: col}."
         )
 
 
@@ -189,9 +188,9 @@ def no_perfect_matching(
     size = len(scores)
     n_allowed = int(np.isfinite(scores).sum())
     return InfeasibleGraphError(
-        f"a graph needs a perfect matching among its allowed edges; {name} of size {size} "
-        f"has {n_allowed} of {size * size} edges allowed (score above -inf) and no perfect "
-        "matching. Allow more edges, or drop the graph."
+        f"the allowed edges of a graph must contain a perfect matching; the {n_allowed} of "
+        f"{size * size} allowed edges (score above -inf) of {name}, size {size}, do not. "
+        "Allow more edges, or drop the graph."
     )
 
 
@@ -202,13 +201,13 @@ def check_matchings(matchings: Any, size: int) -> IntArray:
         array = np.asarray(matchings)
     except ValueError as err:
         raise InvalidMatchingError(
-            f"a matching lists {size} columns, one per row; got rows of different lengths."
+            f"a matching must list {size} columns, one per row; got different lengths."
         ) from err
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.intp)  # what NumPy makes of an empty list
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or array.shape[-1] != size:
         raise InvalidMatchingError(
-            f"a matching is an integer array of {size} columns, one per row of the graph "
+            f"a matching must be an integer array of {size} columns, one per row "
             f"(or a stack of them); got dtype {array.dtype} and shape {array.shape}."
         )
     array = np.atleast_2d(array).astype(np.intp)
@@ -216,14 +215,14 @@ def check_matchings(matchings: Any, size: int) -> IntArray:
     if not is_permutation.all():
         worst = array[~is_permutation][0]
         raise InvalidMatchingError(
-            f"a matching uses each of the columns 0 .. {size - 1} exactly once; got "
+            f"a matching must use each of the columns 0 .. {size - 1} exactly once; got "
             f"{worst.tolist()}. Columns are counted from 0."
         )
     return array
 
 
 def check_given(given: Any, size: int) -> dict[int, int]:
-    """Return known edges as a dict row -> column, all different and inside the graph."""
+    """Return given edges as a dict row -> column, distinct and inside the graph."""
     if not isinstance(given, Mapping):
         raise InvalidMatchingError(
             f"given must be a mapping from row to column, such as {{0: 2}}; got {given!r}."
@@ -265,11 +264,11 @@ def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as err:
         raise InvalidOptionError(
-            f"sample_weight must hold a number for every graph; {err}."
+            f"sample_weight must have one number per graph; {err}."
         ) from err
     if weights.shape != (n_graphs,):
         raise InvalidOptionError(
-            f"sample_weight must hold one number per graph, shape ({n_graphs},); got shape "
+            f"sample_weight must have one number per graph, shape ({n_graphs},); got shape "
             f"{weights.shape}."
         )
     is_bad = ~(np.isfinite(weights) & (weights >= 0.0))
@@ -283,7 +282,7 @@ def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:
     if largest == 0.0:
         raise InvalidOptionError(
             "sample_weight must be above 0 for at least one graph; all are 0. Drop it to "
-            "weigh all graphs alike."
+            "weight all graphs equally."
         )
     weights = weights / largest  # first, so that the sum cannot overflow
     return weights / weights.sum()
@@ -305,7 +304,7 @@ def check_jobs(n_jobs: Any) -> int:
 
 @contextmanager
 def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
-    """Refuse to allocate about `n_bytes` if there are fewer, and say so if it fails."""
+    """Refuse to allocate `n_bytes` if fewer are available, or if it fails."""
     # Systems grant memory they do not have, and end the process when it is used.
     left = available_memory() if n_bytes > LITTLE else math.inf
     if n_bytes > left:
@@ -319,8 +318,8 @@ def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
         yield
     except MemoryError as err:
         raise SizeLimitError(
-            f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, more than there is. Ask "
-            "for less."
+            f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, more than is available. "
+            "Ask for less."
         ) from err
 
 

@@ -1,4 +1,4 @@
-"""The distribution over perfect matchings of one graph, and what can be asked of it."""
+"""The distribution over the perfect matchings of one graph."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -39,31 +39,30 @@ from permatch.inference import (
 class MatchingDistribution:
     """The distribution ``p(matching) ∝ exp(sum of the scores of its edges)``.
 
-    Inference runs when an answer first needs it and is kept.  The object never changes:
-    conditioning returns a new one.
+    Inference runs on first use and is cached.  The object is immutable: conditioning
+    returns a new one.
 
-    Where the engine is not exact (`is_exact`), the log-partition and the marginals are
-    estimates with the errors reported beside them, and so is all that is computed from
-    them: probabilities, entropy, divergences, the Bayes matching.  The mode, the k best
-    matchings, ratios of probabilities and samples are exact at any size; `sample` names the
-    one exception.
+    If the engine is not exact (`is_exact`), the log-partition and the marginals are
+    estimates with reported errors, and so is everything computed from them: probabilities,
+    entropy, divergences, the Bayes matching.  The mode, the k best matchings, ratios of
+    probabilities and samples are exact at any size; for the one exception see `sample`.
 
     Parameters
     ----------
     scores : array of shape (m, m)
         Log-weight of each edge; ``-inf`` forbids an edge.
     engine : str or engine object
-        What computes the log-partition and the marginals.
+        Computes the log-partition and the marginals.
     given : mapping from row to column, optional
-        Edges known to be matched.  The distribution is that of the other rows given these
-        edges, and inference costs only as much as the rows left open.
+        Edges known to be matched.  The distribution is conditioned on them, and inference
+        costs only as much as the remaining rows.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No answer depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
 
     Examples
     --------
-    Two customers, two accounts.  Pair by pair, a1-b1 is the likeliest; but taking it leaves
-    a2 with an account it hardly fits.
+    Two customers, two accounts.  a1-b1 is the best single pair, but it leaves a2 with an
+    account that hardly fits.
 
     >>> import numpy as np
     >>> import permatch as pm
@@ -141,7 +140,7 @@ class MatchingDistribution:
 
     @cached_property
     def entropy(self) -> float:
-        """Entropy of the matching in nats, ``-E log p``; 0 when only one is possible."""
+        """Entropy of the matching in nats, ``-E log p``; 0 if only one is possible."""
         possible = self._possible
         expected = np.sum(self.marginals[possible] * self._reduced_full[possible])
         return max(0.0, float(self._inferred.log_partition - expected))
@@ -191,26 +190,25 @@ class MatchingDistribution:
         matchings = check_matchings(matching, self.size)
         totals = self._reduced_full[np.arange(self.size), matchings].sum(axis=1)
         log_probs = totals - self._inferred.log_partition
-        # Rounding must not make the only possible matching likelier than certain.
+        # Rounding must not push a probability above 1.
         log_probs = np.minimum(log_probs, 0.0)
         return float(log_probs[0]) if np.ndim(matching) == 1 else log_probs
 
     def sample(self, n: int, rng: Seed = None) -> IntArray:
-        """Draw matchings from the distribution: independent and exact, but for one engine.
+        """Draw matchings, independent and exact with all engines but one.
 
-        Up to 24 open rows they come from an exact table.  Beyond, whatever the engine, the
-        graph is split where blocks share less than 1e-12 of the mass, and large blocks are
-        drawn from by weighted draws, each kept with a probability that makes those kept
-        exact; `SizeLimitError` if hardly any would be.  The exception is beyond 24 open
-        rows ``engine="swap_chain"``: its samples are states of one Markov chain,
-        approximate and dependent, at any spread of scores.
+        Up to 24 open rows, samples come from an exact table.  Beyond that, whatever the
+        engine, the graph is split where blocks share less than 1e-12 of the mass, and large
+        blocks are sampled by exact rejection; `SizeLimitError` if hardly any draw would be
+        accepted.  The exception is ``engine="swap_chain"`` beyond 24 open rows: its samples
+        are states of one Markov chain, approximate and dependent.
 
         Parameters
         ----------
         n : int
             Number of matchings.
         rng : int, numpy.random.Generator or None
-            Seed or generator; None takes fresh entropy.
+            Seed or generator; None uses fresh entropy.
 
         Returns
         -------
@@ -219,12 +217,12 @@ class MatchingDistribution:
 
         Notes
         -----
-        The first call fills a table of 2^m doubles; later ones cost a microsecond or so a
-        sample.  Beyond 24 rows up to a second goes into tables, and a sample costs what the
-        draws that are not kept cost: for normal scores of spread 1 about 3 ms at m = 30,
-        10 ms at m = 50 and 0.1 s at m = 80, at spread 2 already 0.5 s at m = 50.  It grows
-        exponentially with size and spread.  At most 1e8 draws are made, or 1e11 / m^2 where
-        that is less (minutes); `SizeLimitError` once they do not do.
+        The first call fills a table of 2^m doubles; later ones take about a microsecond per
+        sample.  Beyond 24 rows, tables take up to a second, and the cost of a sample is
+        that of rejected draws, exponential in size and spread: for normal scores of spread
+        1 about 3 ms at m = 30, 10 ms at m = 50 and 0.1 s at m = 80; at spread 2 about 0.5 s
+        at m = 50.  At most 1e8 draws are made, or 1e11 / m^2 if that is less (minutes);
+        `SizeLimitError` when that is not enough.
         """
         n = check_count(n, "n", 0)
         generator = check_rng(rng)
@@ -237,8 +235,8 @@ class MatchingDistribution:
     def bayes_matching(self) -> IntArray:
         """Return the matching that minimises the expected Hamming loss, (m,).
 
-        Among the matchings of the graph it maximises the sum of its edges' marginals, hence
-        the expected number of correct edges; it need not be the likeliest one.
+        It maximises the sum of the marginals of its edges, hence the expected number of
+        correct edges; it need not be the likeliest matching.
         """
         return bayes_matching(self.marginals, self._possible)
 
@@ -248,12 +246,12 @@ class MatchingDistribution:
         Parameters
         ----------
         k : int
-            How many; fewer are returned when fewer exist.
+            Number of matchings; fewer are returned if fewer exist.
 
         Returns
         -------
         KBest
-            ``matchings`` (n, m) and their total ``scores`` (n,), the given edges included.
+            ``matchings`` (n, m) and their total ``scores`` (n,), including the given edges.
         """
         best = k_best(self._core, k)
         return KBest(self._embed(best.matchings), best.scores + self._given_score)
@@ -269,12 +267,12 @@ class MatchingDistribution:
         Returns
         -------
         float
-            ``E[log p - log q]`` under this distribution p; ``inf`` where `other` rules out
-            a matching that this one allows.
+            ``E[log p - log q]`` under this distribution p; ``inf`` if `other` rules out a
+            matching that this one allows.
         """
         if not isinstance(other, MatchingDistribution) or other.size != self.size:
             raise InvalidGraphError(
-                f"kl compares distributions of the same size, {self.size} here; got "
+                f"other must be a MatchingDistribution of size {self.size}; got "
                 f"{other.size if isinstance(other, MatchingDistribution) else type(other)}."
             )
         possible = self._possible
@@ -286,12 +284,12 @@ class MatchingDistribution:
         return max(0.0, float(gap + log_ratio))
 
     def condition(self, given: Mapping[int, int]) -> "MatchingDistribution":
-        """Return the distribution given some more edges.
+        """Return the distribution given more edges.
 
         Parameters
         ----------
         given : mapping from row to column
-            Edges known to be matched, besides those known already.
+            Edges known to be matched, in addition to those already given.
 
         Returns
         -------
@@ -302,9 +300,8 @@ class MatchingDistribution:
         clash = {row: col for row, col in more.items() if self._given.get(row, col) != col}
         if clash:
             raise InvalidMatchingError(
-                "given edges must agree with those known already, "
-                f"{self._given}; got {clash}. Begin with a distribution that does not know "
-                "them."
+                "given edges must agree with those already given, "
+                f"{self._given}; got {clash}. Start from a distribution without them."
             )
         return MatchingDistribution(
             self._scores, self._engine, given={**self._given, **more}, n_jobs=self._n_jobs
@@ -339,9 +336,8 @@ class MatchingDistribution:
 
     @property
     def _reduced(self) -> FloatArray:
-        # Everything below works on reduced scores: their sums are small, so that
-        # differences such as log-probabilities keep their digits however large the scores
-        # are.
+        # Everything below works on reduced scores: their sums are small, so differences
+        # such as log-probabilities keep their digits however large the scores are.
         return self._reduction[0]
 
     @property

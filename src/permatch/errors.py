@@ -1,23 +1,23 @@
-"""Every exception permatch raises on purpose, each also a builtin one a caller expects.
+"""All exceptions of permatch, each also the builtin type a caller expects.
 
-A message has three parts: what was required, what was got, what to do about it.
+A message says what was required, what was received and what to do.
 """
 
 
 class PermatchError(Exception):
-    """Base class of all errors permatch raises on purpose."""
+    """Base class of all permatch errors."""
 
 
 class InvalidGraphError(PermatchError, ValueError):
-    """Scores that do not describe a bipartite graph with as many rows as columns."""
+    """Scores that do not describe a square bipartite graph."""
 
 
 class ScoreTypeError(InvalidGraphError, TypeError):
-    """Scores of a type that has no real-number meaning (text, objects, complex numbers)."""
+    """Scores that are not real numbers (text, objects, complex numbers)."""
 
 
 class ScoreShapeError(InvalidGraphError):
-    """Scores that are not square, or no graph, stack of graphs or list of graphs."""
+    """Scores that are not a square matrix, a stack or a list of them."""
 
 
 class NaNScoreError(InvalidGraphError):
@@ -25,7 +25,7 @@ class NaNScoreError(InvalidGraphError):
 
 
 class InfiniteScoreError(InvalidGraphError):
-    """At least one score is ``+inf`` or too large to be added up in float64."""
+    """At least one score is ``+inf`` or too large to sum in float64."""
 
 
 class InfeasibleGraphError(PermatchError, ValueError):
@@ -37,7 +37,7 @@ class SizeLimitError(PermatchError, ValueError):
 
 
 class PrecisionError(PermatchError, ArithmeticError):
-    """An engine's own check says its answer has lost too many digits."""
+    """An engine's own check found that its answer lost too many digits."""
 
 
 class InvalidMatchingError(PermatchError, ValueError):
@@ -49,7 +49,7 @@ class InvalidOptionError(PermatchError, ValueError):
 
 
 class MarginalsUnavailableError(PermatchError, RuntimeError):
-    """Marginals were asked of an engine that computes the log-partition only."""
+    """Marginals requested from an engine that computes only the log-partition."""
 
 
 class MissingDependencyError(PermatchError, ImportError):
@@ -61,7 +61,7 @@ class FeatureShapeError(InvalidGraphError):
 
 
 class FeatureTypeError(InvalidGraphError, TypeError):
-    """Edge features of a type that has no real-number meaning."""
+    """Edge features that are not real numbers."""
 
 
 class NaNFeatureError(InvalidGraphError):
@@ -69,7 +69,7 @@ class NaNFeatureError(InvalidGraphError):
 
 
 class FeatureCountError(InvalidGraphError):
-    """Graphs that differ in their number of features, or differ from the fitted model."""
+    """Graphs whose number of features differs, among them or from the fitted model."""
 
 
 class NoGraphsError(InvalidGraphError):
@@ -85,7 +85,7 @@ class NotFittedError(PermatchError, ValueError, AttributeError):
 
 
 class ModelFileError(PermatchError, ValueError):
-    """A model file that is truncated, foreign, or newer than this version."""
+    """A model file that is damaged, not from permatch, or newer than this version."""
 
 
 class TableError(PermatchError, ValueError):
@@ -93,7 +93,7 @@ class TableError(PermatchError, ValueError):
 
 
 class InvalidPointsError(PermatchError, ValueError):
-    """Points of the plane that are not of shape (n, 2), not finite, or all in one place."""
+    """Points that are not of shape (n, 2), not finite, or all in one place."""
 
 
 class ImageError(PermatchError, ValueError):
@@ -101,11 +101,11 @@ class ImageError(PermatchError, ValueError):
 
 
 class InvalidQueriesError(PermatchError, ValueError):
-    """Documents, grades or query ids that do not fit together, or are not there at all."""
+    """Documents, grades or query ids that are missing or inconsistent."""
 
 
 class DocumentTypeError(InvalidQueriesError, TypeError):
-    """Documents of a type that has no real-number meaning (text, objects, complex)."""
+    """Documents that are not real numbers (text, objects, complex numbers)."""
 
 
 class NaNDocumentError(InvalidQueriesError):
@@ -113,7 +113,7 @@ class NaNDocumentError(InvalidQueriesError):
 
 
 class GradeError(InvalidQueriesError):
-    """Grades that are negative, fractional, too large, or all the same in every query."""
+    """Grades that are negative, fractional, too large, or constant in every query."""
 
 
 class LetorFileError(PermatchError, ValueError):

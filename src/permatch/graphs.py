@@ -1,4 +1,4 @@
-"""Bipartite graphs whose edges carry feature vectors, and checks of whole training sets."""
+"""Bipartite graphs with edge features, and checks of training sets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,9 +49,8 @@ class BipartiteGraph:
     allowed : array of shape (m, m), optional
         False forbids an edge; None allows all.
     n_left, n_right : int, optional
-        Nodes of the two sides, one of them m, if not both are.  What is beyond on the
-        smaller side are extra nodes, there for those who stay without a partner; which of
-        them a node is matched with means nothing.
+        Number of nodes on each side, the larger one m; default: m.  The smaller side is
+        padded with dummy nodes, which are interchangeable.
 
     Examples
     --------
@@ -93,8 +92,8 @@ class BipartiteGraph:
             )
         if max(self.n_sides) != size:
             raise FeatureShapeError(
-                f"the larger side must have as many nodes as features has rows, {size}; "
-                f"got n_left {self.n_left} and n_right {self.n_right}."
+                f"the larger of n_left and n_right must be the size of the graph, {size}; "
+                f"got {self.n_left} and {self.n_right}."
             )
 
     @property
@@ -109,26 +108,26 @@ class BipartiteGraph:
 
     @property
     def n_sides(self) -> tuple[int, int]:
-        """Nodes of the left and of the right side, extra ones not counted."""
+        """Nodes on the left and right side, without dummy nodes."""
         return cast("int", self.n_left), cast("int", self.n_right)
 
     @property
     def n_extra(self) -> int:
-        """Extra nodes on the smaller side."""
+        """Dummy nodes on the smaller side."""
         return abs(self.n_sides[0] - self.n_sides[1])
 
     def align_extra(self, found: IntArray, wanted: IntArray) -> IntArray:
-        """Return a matching whose extra nodes stand where another has them, if they can.
+        """Return a matching with dummy nodes exchanged to agree with another.
 
         Parameters
         ----------
         found, wanted : ndarray of shape (m,)
-            The matching, and the other one.
+            The matching, and the one to agree with.
 
         Returns
         -------
         ndarray of shape (m,)
-            A matching that means the same as `found`.
+            A matching equivalent to `found`.
         """
         n_left, n_right = self.n_sides
         if n_left < n_right:
@@ -141,7 +140,7 @@ class BipartiteGraph:
         return found
 
     def weigh_extra(self, marginals: FloatArray) -> FloatArray:
-        """Return marginals that say, at extra nodes, how probable any of them is.
+        """Return marginals with those of all dummy nodes added up.
 
         Parameters
         ----------
@@ -151,8 +150,8 @@ class BipartiteGraph:
         Returns
         -------
         ndarray of shape (m, m)
-            To be decoded by `permatch.decoding.bayes_matching`: the right matching counts
-            nodes that rightly stay without a partner, whichever extra node they got.
+            For `permatch.decoding.bayes_matching`, so that a node rightly left unmatched
+            counts as correct whichever dummy node it got.
         """
         if self.n_extra < 2:
             return marginals
@@ -171,7 +170,7 @@ class BipartiteGraph:
         *,
         allowed: BoolArray | None = None,
     ) -> "BipartiteGraph":
-        """Build the edges from the features of the nodes at their ends.
+        """Build a graph from node features.
 
         Parameters
         ----------
@@ -217,8 +216,8 @@ class BipartiteGraph:
 def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGraph]:
     """Return graphs as a list, all with the same number of features.
 
-    Accepts a sequence of `BipartiteGraph` and (m, m, d) arrays, sizes mixed at will, or one
-    array (n, m, m, d).  `n_features` is what a fitted model expects.
+    Accepts a sequence of `BipartiteGraph` and (m, m, d) arrays of any sizes, or one array
+    (n, m, m, d).  `n_features` is that of a fitted model.
     """
     if isinstance(graphs, BipartiteGraph) or (
         isinstance(graphs, np.ndarray) and graphs.ndim == 3 and graphs.dtype != object
@@ -229,7 +228,7 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
     if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
         raise FeatureTypeError(
             "graphs must be a sequence of (m, m, d) arrays or BipartiteGraph objects; got "
-            f"{type(graphs).__name__}. A table with one row per edge becomes graphs by "
+            f"{type(graphs).__name__}. For a table with one row per edge use "
             "permatch.datasets.read_edge_table."
         )
     checked = [
@@ -237,7 +236,7 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
         for k, graph in enumerate(graphs)
     ]
     if not checked:
-        raise NoGraphsError("at least one graph is needed, got an empty sequence.")
+        raise NoGraphsError("at least one graph is required; got an empty sequence.")
     expected = checked[0].n_features if n_features is None else n_features
     for k, graph in enumerate(checked):
         if graph.n_features != expected:
@@ -250,7 +249,7 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
 
 
 def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]:
-    """Return one matching per graph, each a permutation that uses allowed edges only."""
+    """Return one matching per graph, each a permutation that uses only allowed edges."""
     try:
         n_matchings = len(matchings)
     except TypeError as err:
@@ -259,8 +258,8 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
         ) from err
     if n_matchings != len(graphs):
         raise InvalidMatchingError(
-            f"one matching per graph is needed; got {len(graphs)} graphs and {n_matchings} "
-            "matchings."
+            f"one matching per graph is required; got {len(graphs)} graphs and "
+            f"{n_matchings} matchings."
         )
     checked = []
     for k, (graph, matching) in enumerate(zip(graphs, matchings, strict=True)):
@@ -270,7 +269,7 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
             raise InvalidMatchingError(f"matching of graph {k}: {err}") from err
         if len(labels) != 1:
             raise InvalidMatchingError(
-                f"one matching per graph is needed; got {len(labels)} for graph {k}."
+                f"one matching per graph is required; got {len(labels)} for graph {k}."
             )
         label = labels[0]
         if graph.allowed is not None:
@@ -278,7 +277,7 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
             if not is_used.all():
                 row = int(np.argmin(is_used))
                 raise ForbiddenEdgeError(
-                    f"a labelled match must use allowed edges; the matching of graph {k} "
+                    f"a labelled matching must use allowed edges; that of graph {k} "
                     f"uses the forbidden edge ({row}, {label[row]}). Allow it, or drop the "
                     "graph."
                 )
@@ -287,19 +286,19 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
 
 
 def _named(features: Any, name: str) -> BipartiteGraph:
-    """Return a graph, any error naming it."""
+    """Return a graph; errors name it."""
     array = _as_features(features, name)
     _check_finite(array, name)
     return BipartiteGraph(array)
 
 
 def _as_features(features: Any, name: str) -> FloatArray:
-    """Return edge features as float64, whatever is in them; a copy unless read-only."""
+    """Return edge features as float64; a copy unless read-only."""
     array = _as_reals(features, name, "(m, m, d)")
     if array.ndim != 3 or array.shape[0] != array.shape[1]:
         raise FeatureShapeError(
-            f"{name} must have shape (m, m, d), a vector for every pair of nodes; got "
-            f"{array.shape}. Pad the smaller side with extra nodes to make a graph square."
+            f"{name} must have shape (m, m, d), a vector per edge; got "
+            f"{array.shape}. Pad the smaller side with dummy nodes."
         )
     if array.shape[2] == 0:
         raise FeatureShapeError(
@@ -313,7 +312,7 @@ def _as_features(features: Any, name: str) -> FloatArray:
 
 def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
     advice = (
-        "Fill in what is masked; to forbid an edge use BipartiteGraph(features, allowed)."
+        "Fill in masked values; to forbid an edge use BipartiteGraph(features, allowed)."
     )
     refuse_masked(values, name, FeatureTypeError, advice)
     try:

@@ -1,6 +1,6 @@
 """Judged lists: documents with features, grades, and the query each belongs to.
 
-The rows of a query stand together: query k has the rows ``starts[k]:starts[k + 1]``.
+Rows are sorted by query: query k has the rows ``starts[k]:starts[k + 1]``.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from permatch.errors import (
     NaNDocumentError,
 )
 
-#: Gains are powers of two of the grade, so larger grades would drown all others.
+#: Gains are powers of two of the grade, so larger grades would dominate all others.
 LARGEST_GRADE = 31
 
 # How missing values that are not text print.
@@ -31,7 +31,7 @@ _VALUES_PER_LOOK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class QueryRows:
-    """Which rows make up which query.
+    """The rows of every query.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class QueryRows:
     ids : ndarray of shape (q,)
         The id of every query, in the order of their first rows.
     order : ndarray of shape (n,) or None
-        The rows in the order that brings every query together; None if they are.
+        The rows sorted by query; None if they already are.
     """
 
     starts: IntArray
@@ -48,11 +48,11 @@ class QueryRows:
     order: IntArray | None
 
     def gather(self, rows: Any) -> Any:
-        """Return an array with one entry per row, brought into order."""
+        """Return an array with one entry per row, sorted by query."""
         return rows if self.order is None else rows[self.order]
 
     def scatter(self, rows: np.ndarray) -> np.ndarray:
-        """Return an ordered array with its entries back where their rows were."""
+        """Return a sorted array with its entries in the original order."""
         if self.order is None:
             return rows
         back = np.empty_like(rows)
@@ -62,7 +62,7 @@ class QueryRows:
 
 @dataclass(frozen=True, eq=False)
 class QuerySet:
-    """Judged lists, checked.
+    """Checked judged lists.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class QuerySet:
     ids : ndarray of shape (q,)
         The id of every query.
     weights : ndarray of shape (q,)
-        What every query weighs; 1 unless weights were given.
+        The weight of every query; default: 1.
     """
 
     documents: Any
@@ -133,7 +133,7 @@ def check_queries(
     n_features: int | None = None,
     sample_weight: Any = None,
 ) -> QuerySet:
-    """Return judged lists, checked, with the rows of every query together.
+    """Check judged lists and sort their rows by query.
 
     Parameters
     ----------
@@ -142,18 +142,18 @@ def check_queries(
     y : array of shape (n,)
         Grades: whole numbers, 0 and up.
     qid : array of shape (n,), optional
-        The query of every document; rows of a query need not stand together.
+        The query of every document, in any order.
     group : array of shape (q,), optional
-        Instead of `qid`: how many consecutive rows each query has.
+        Instead of `qid`: the number of consecutive rows of each query.
     n_features : int, optional
         The number of features required.
     sample_weight : array of shape (n,), optional
-        The weight of every document's query: the same for all documents of a query.
+        The weight of each document's query, equal for all documents of a query.
 
     Returns
     -------
     QuerySet
-        Without a copy of `X` where it is float, contiguous and in order already.
+        `X` is not copied if it is float, contiguous and sorted by query.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def check_documents(X: Any, n_features: int | None = None) -> Any:
         )
     if documents.shape[0] == 0 or documents.shape[1] == 0:
         raise InvalidQueriesError(
-            "at least one document with at least one feature is needed; got shape "
+            "at least one document with at least one feature is required; got shape "
             f"{documents.shape}."
         )
     if n_features is not None and documents.shape[1] != n_features:
@@ -230,20 +230,20 @@ def check_grades(y: Any, n_documents: int) -> IntArray:
         first = int(np.argmax(is_wrong))
         raise GradeError(
             f"{required}; got {grades[first]} at row {first}. Map judgements to 0, 1, 2 "
-            "..., best highest."
+            "..., the best highest."
         )
     return whole
 
 
 def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
-    """Return which rows make up which query, from ids or from group sizes.
+    """Return the rows of every query, from ids or group sizes.
 
     Parameters
     ----------
     qid : array of shape (n,) or None
         The query of every row.
     group : array of shape (q,) or None
-        Instead of `qid`: how many consecutive rows each query has.
+        Instead of `qid`: the number of consecutive rows of each query.
     n_documents : int
         Number of rows, n.
 
@@ -255,9 +255,8 @@ def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
     if (qid is None) == (group is None):
         got = "neither" if qid is None else "both"
         raise InvalidQueriesError(
-            "the queries must be told either by qid, one id per row, or by group, the "
-            f"number of rows of each query; got {got}. For one query pass "
-            "group=[len(X)]."
+            "queries must be given either by qid, one id per row, or by group, the number "
+            f"of rows of each query; got {got}. For a single query pass group=[len(X)]."
         )
     if group is not None:
         return _rows_of_groups(group, n_documents)
@@ -311,12 +310,12 @@ def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> Floa
     if is_other.any():
         owner = int(np.searchsorted(rows.starts, int(np.argmax(is_other)), "right")) - 1
         raise InvalidQueriesError(
-            "a query is weighed as a whole, so sample_weight must be the same for all its "
-            f"documents; query {rows.ids[owner]} has several. Give each its mean."
+            "sample_weight must be equal for all documents of a query; query "
+            f"{rows.ids[owner]} has several values. Use their mean."
         )
     if not each.any():
         raise InvalidQueriesError(
-            "at least one query needs a sample_weight above 0; got zeros only."
+            "sample_weight must be above 0 for at least one query; all are 0."
         )
     return each
 
@@ -329,8 +328,8 @@ def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
             f"{len(sizes)} sizes that add up to {sizes.sum()}" if is_count else repr(group)
         )
         raise InvalidQueriesError(
-            "group must be the whole number of rows of each query, at least 1, adding up "
-            f"to the {n_documents} rows; got {got}."
+            "group must be the number of rows of each query, at least 1, adding up "
+            f"to {n_documents} rows; got {got}."
         )
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     return QueryRows(starts, np.arange(len(sizes)), None)
@@ -342,7 +341,7 @@ def _as_array(values: Any, name: str) -> np.ndarray:
         return np.asarray(values)
     except ValueError as err:  # rows of different lengths
         raise InvalidQueriesError(
-            f"{name} must be an array; what was given is none ({err})."
+            f"{name} must be an array; it cannot be converted ({err})."
         ) from err
 
 
@@ -361,7 +360,7 @@ def _real_type(dtype: np.dtype) -> type[np.float64]:
         return np.float64
     raise DocumentTypeError(
         f"features must be real numbers; got an array of dtype {dtype}. Encode text and "
-        "categories as numbers, and fill in missing values, first."
+        "categories as numbers, and fill in missing values first."
     )
 
 

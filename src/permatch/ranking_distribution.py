@@ -1,4 +1,4 @@
-"""The distribution over rankings of one list, and what can be asked of it."""
+"""The distribution over the rankings of one list."""
 
 import math
 from functools import cached_property
@@ -35,31 +35,31 @@ from permatch.inference.ranking_chain import BySwaps
 class RankingDistribution:
     """The distribution ``p(ranking) ∝ exp(sum over positions of weight times score)``.
 
-    Positions of equal weight form a level; inside a level every order is equally likely.
-    With few levels, or few documents, every answer is exact to rounding.  Otherwise answers
-    are estimates from `n_samples` rankings, `is_exact` is False and `standard_errors` says
-    how good they are.  Inference runs when an answer first needs it and is kept.
+    Positions of equal weight form a level; within a level all orders are equally likely.
+    With few levels, or few documents, results are exact up to rounding.  Otherwise they
+    are estimates from `n_samples` rankings: `is_exact` is False and `standard_errors`
+    reports their accuracy.  Inference runs on first use and is cached.
 
     Parameters
     ----------
     scores : array of shape (D,)
         Score of every document.
     position_weights : array of shape (D,)
-        Weight of every position, best first; never rising.
+        Weight of every position, best first; non-increasing.
     n_samples : int
-        Rankings behind estimates, where nothing exact is within reach.
+        Rankings sampled if exact inference is out of reach.
     max_cells : int
-        Most cells of exact inference: documents times the smaller of 16^(R-1) for R levels
-        and the product of ``n_l + 1`` over the sizes of all levels but the largest.  Lists
-        of up to 22 documents are exact whatever their weights.
+        Maximum cells of exact inference: documents times the smaller of 16^(R-1) for R
+        levels and the product of ``n_l + 1`` over all level sizes but the largest.  Lists
+        of up to 22 documents are always exact.
     random_state : int
-        Seed of the rankings behind estimates.
+        Seed of the sampled rankings.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No answer depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
 
     Examples
     --------
-    Three documents, one place at the top.
+    Three documents, one top position.
 
     >>> import numpy as np
     >>> d = RankingDistribution(np.log([6.0, 3.0, 1.0]), [1.0, 0.0, 0.0])
@@ -132,12 +132,12 @@ class RankingDistribution:
 
     @property
     def is_exact(self) -> bool:
-        """Whether answers are exact to rounding, rather than estimates from samples."""
+        """Whether results are exact up to rounding instead of estimates from samples."""
         return self._engine.is_exact
 
     @property
     def method(self) -> str:
-        """How answers are found: "levels", "matching" (both exact) or "swaps"."""
+        """The method of inference: "levels", "matching" (both exact) or "swaps"."""
         return self._engine.name
 
     # ---- inference
@@ -164,20 +164,20 @@ class RankingDistribution:
 
     @cached_property
     def standard_errors(self) -> FloatArray:
-        """Standard errors of `marginals`, (D, D); 0 where those are exact."""
+        """Standard errors of `marginals`, (D, D); 0 if exact."""
         return np.repeat(self._engine.level_errors / self._sizes, self._sizes, axis=1)
 
     @property
     def log_partition_error(self) -> float:
-        """Standard error of `log_partition`; 0 where that is exact."""
+        """Standard error of `log_partition`; 0 if exact."""
         return self._engine.log_excess_error
 
     # ---- questions
 
     def prob_above(self, i: Any, j: Any) -> Any:
-        """Return the probability that document `i` stands above document `j`.
+        """Return the probability that document `i` ranks above document `j`.
 
-        Inside a level both orders are equally likely; a document beside itself counts half.
+        Within a level both orders are equally likely; ``i == j`` gives 0.5.
 
         Parameters
         ----------
@@ -189,11 +189,11 @@ class RankingDistribution:
         Returns
         -------
         float or ndarray
-            One probability for each pair.
+            One probability per pair.
 
         Notes
         -----
-        Costs as much as one inference for each level and each different `i`.
+        Costs as much as one inference per level and distinct `i`.
         """
         first, second = _check_index(i, "i", self.size), _check_index(j, "j", self.size)
         first, second = np.broadcast_arrays(first, second)
@@ -211,13 +211,13 @@ class RankingDistribution:
         n : int
             Number of rankings.
         rng : int, numpy.random.Generator or None
-            Seed or generator; None takes fresh entropy.
+            Seed or generator; None uses fresh entropy.
 
         Returns
         -------
         ndarray of shape (n, D)
-            ``orders[k, p]`` is the document at position p of ranking k.  Independent and
-            exact draws if `is_exact`; states of Markov chains otherwise.
+            ``orders[k, p]`` is the document at position p of ranking k.  Independent exact
+            draws if `is_exact`; otherwise states of Markov chains.
         """
         n = check_count(n, "n", 0)
         generator = check_rng(rng)
@@ -225,7 +225,7 @@ class RankingDistribution:
         return np.argsort(levels + generator.random(levels.shape), axis=1)
 
     def mode(self) -> IntArray:
-        """Return the likeliest ranking, (D,): documents by falling score, ties in order."""
+        """Return the likeliest ranking, (D,): by decreasing score, ties in order."""
         return np.argsort(-self._scores, kind="stable")
 
     def __repr__(self) -> str:
@@ -247,7 +247,7 @@ def _check_vector(values: ArrayLike, name: str) -> FloatArray:
     array = np.asarray(values)
     if array.ndim != 1 or not array.size:
         raise ScoreShapeError(
-            f"{name} must be one list of at least one number; got shape {array.shape}. "
+            f"{name} must be a list of at least one number; got shape {array.shape}. "
             "Pass the documents of one query at a time."
         )
     if array.dtype.kind not in "fiu":
@@ -274,16 +274,15 @@ def _check_vector(values: ArrayLike, name: str) -> FloatArray:
 def _check_weights(weights: FloatArray, size: int) -> None:
     if len(weights) != size:
         raise InvalidOptionError(
-            f"position_weights must hold one weight for each of the {size} positions; got "
-            f"{len(weights)}. Repeat the last weight for the positions without one."
+            f"position_weights must have one weight for each of the {size} positions; got "
+            f"{len(weights)}. Repeat the last weight for the remaining positions."
         )
     rises = np.nonzero(np.diff(weights) > 0.0)[0]
     if len(rises):
         p = int(rises[0])
         raise InvalidOptionError(
-            f"position_weights must not rise from one position to the next; position {p} "
-            f"has {weights[p]:g} and position {p + 1} has {weights[p + 1]:g}. Sort them, "
-            "best position first."
+            f"position_weights must be non-increasing; position {p} has {weights[p]:g} and "
+            f"position {p + 1} has {weights[p + 1]:g}. Sort them, best position first."
         )
 
 

@@ -349,7 +349,7 @@ BAD_OPTIONS = {
     "solver": ({"solver": "newton"}, "one of 'lbfgs', 'bfgs'; got 'newton'"),
     "bfgs with bounds": (
         {"solver": "bfgs", "bounds": "non-negative"},
-        "'bfgs' cannot keep bounds.*solver='lbfgs', or bounds=None",
+        "'bfgs' does not support bounds.*solver='lbfgs', or bounds=None",
     ),
     "bounds name": ({"bounds": "positive"}, "'non-negative'.*got 'positive'"),
     "bounds single": ({"bounds": 1.0}, r"a pair .low, high..*got 1.0"),

@@ -363,7 +363,7 @@ WRONG = {
     "rising": (
         {"subset_size": 3, "position_weights": [0, 1, 2]},
         errors.InvalidOptionError,
-        "must not increase",
+        "must be non-increasing",
     ),
     "levels of subsets": (
         {"subset_size": 3, "levels": "gains"},
@@ -465,7 +465,7 @@ def test_a_weight_of_two_counts_like_the_query_given_twice():
     [
         ([1.0] * 41 + [2.0], "query 5 has several"),
         ([-1.0] * 42, "at least 0"),
-        ([0.0] * 42, "above 0; got zeros"),
+        ([0.0] * 42, "above 0 for at least one query"),
         ([1.0] * 7, r"shape \(42,\); got .*\(7,\)"),
     ],
     ids=["within a query", "negative", "zero", "short"],
@@ -514,7 +514,7 @@ def test_names_given_beside_a_frame_do_not_shut_it_out():
 def test_scores_beyond_floats_are_refused():
     X, y, qid = judged_lists()
     model = pm.RankMatch().fit(X, y, qid)
-    advice = "beyond float64. Divide the features by a large number, in fit and predict"
+    advice = "exceed float64. Divide the features by a large number, in both fit and"
     with pytest.raises(errors.PrecisionError, match=advice):
         model.predict(X * 1e300 * 1e7)
     with pytest.raises(

@@ -139,7 +139,7 @@ WRONG = {
     "empty side": ({"cv": [([], np.arange(84))]}, r"\(0, 12\)"),
     "nothing held out": ({"cv": [(np.arange(84), [])]}, r"\(12, 0\)"),
     "scoring nan": ({"scoring": lambda *_: np.nan}, "got NaN at alpha"),
-    "scoring": ({"scoring": "ndcf"}, "a measure is one of NDCG.*got 'ndcf'"),
+    "scoring": ({"scoring": "ndcf"}, "a measure must be one of NDCG.*got 'ndcf'"),
     "scoring of another kind": ({"scoring": 10}, "measure such as NDCG @ 10.*got 10"),
 }
 

@@ -115,7 +115,7 @@ def test_blocks_change_nothing(rng, monkeypatch):
         (np.zeros((0, 2)), {}, r"got \(0, 2\)"),
         ([["a", "b"]], {}, "must be numbers"),
         ([[0.0, 1.0], [np.nan, 0.0]], {}, r"point 1 is \[nan, 0.0\]"),
-        ([[1.0, 1.0], [1.0, 1.0]], {}, "points that are apart"),
+        ([[1.0, 1.0], [1.0, 1.0]], {}, "distinct context points"),
         ([[1.0, 1.0]], {}, "got 1 context points"),
         ([[0.0, 0.0], [1.0, 0.0]], {"scale": np.nan}, "scale nan"),
         (
@@ -142,7 +142,7 @@ def test_bad_points_are_refused(points, options, message):
         ({"inner": 0.0}, "0 < inner < outer"),
         ({"n_radial": 0}, "n_radial must be a whole number of at least 1"),
         ({"n_angular": 2.5}, "n_angular must be a whole number"),
-        ({"tangents": [[1.0, 0.0]] * 2}, "rotation_invariant=True only"),
+        ({"tangents": [[1.0, 0.0]] * 2}, "need rotation_invariant=True"),
     ],
 )
 def test_bad_options_are_refused(options, message):

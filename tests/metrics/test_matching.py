@@ -41,7 +41,7 @@ def test_is_symmetric_and_ignores_a_renaming_of_columns(rng):
 
 @pytest.mark.parametrize("pair", [([], []), ([[0]], []), ([[0, 1]], [[0, 1], [1, 0]])])
 def test_lists_must_be_equally_long_and_not_empty(pair):
-    with pytest.raises(InvalidMatchingError, match="equally long, non-empty"):
+    with pytest.raises(InvalidMatchingError, match="non-empty lists of equal length"):
         hamming_loss(*pair)
 
 

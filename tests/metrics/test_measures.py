@@ -96,21 +96,19 @@ def test_lists_of_measures():
     assert find_measures("NDCG(discount=letor, gain=linear)@1,3, 5,MAP,P@1,2") == [
         letor @ 1, letor @ 3, letor @ 5, MAP(), P @ 1, P @ 2
     ]  # fmt: skip
-    with pytest.raises(
-        InvalidOptionError, match="MAP is a measure of whole lists; got @ 3"
-    ):
+    with pytest.raises(InvalidOptionError, match="MAP measures whole lists; got @ 3"):
         find_measures("MAP,3")
 
 
 BAD = {
-    "nDCF@10": f"a measure is one of {', '.join(MEASURES)}.*got 'nDCF@10'",
+    "nDCF@10": f"a measure must be one of {', '.join(MEASURES)}.*got 'nDCF@10'",
     "NDCG@": "such as NDCG.discount",
-    "": "a measure is one of",
+    "": "a measure must be one of",
     "NDCG(letor)@10": "options of NDCG are k, ties, no_relevant, discount, gain.*'letor'",
     "NDCG(threshold=1)": "options of NDCG are.*got 'threshold=1'",
     "NDCG(discount=log)@10": "'paper', 'letor'; got 'log'",
     "NDCG@0": "k must be a whole number of at least 1, got 0",
-    "NDCG@1.5": "a measure is one of",
+    "NDCG@1.5": "a measure must be one of",
     "NDCG@x": "k must be a whole number of at least 1, got 'x'",
     "MAP@3": "measure of whole lists; got @ 3",
     "MAP(no_relevant=x)": "no_relevant must be a number; got 'x'",

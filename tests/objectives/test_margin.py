@@ -210,7 +210,7 @@ def test_scores_beyond_float64_are_refused(rng):
     graphs, matchings = labelled_graphs(rng, [3])
     with (
         np.errstate(all="ignore"),
-        pytest.raises(PrecisionError, match="edge scores must be finite"),
+        pytest.raises(PrecisionError, match="scores must stay finite"),
     ):
         hinge(graphs, matchings).risk_and_subgradient(np.full(N_FEATURES, np.nan))
 

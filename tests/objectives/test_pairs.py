@@ -129,7 +129,7 @@ def test_refuses_what_makes_no_sense(grades, query_weights):
     for gap in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(InvalidOptionError, match="gap must be a finite number above 0"):
             PairLikelihood(STARTS, grades, query_weights, gap=gap)
-    with pytest.raises(GradeError, match="must differ in grade to make a pair"):
+    with pytest.raises(GradeError, match="must differ in grade; in each"):
         PairLikelihood(STARTS, np.zeros_like(grades), query_weights)
     with pytest.raises(PrecisionError, match="Divide the features"):
         PairLikelihood(STARTS, grades, query_weights).value_and_slope(

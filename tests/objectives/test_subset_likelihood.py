@@ -240,7 +240,7 @@ def test_memory_of_many_subsets_is_bounded(make, rng):
     [
         ([2.0, 1.0], r"each of the 3 positions; got shape \(2,\)"),
         ([[2.0, 1.0, 0.0]], r"got shape \(1, 3\)"),
-        ([1.0, 2.0, 0.0], "must not increase.*got 1 at position 1 before 2"),
+        ([1.0, 2.0, 0.0], "must be non-increasing.*got 1 at position 1 before 2"),
         ([1.0, 1.0, 1.0], "must not all be equal.*got 1 at all 3"),
         ([1.0, np.nan, 0.0], "must be finite"),
         ([1.0, -np.inf, -np.inf], "must be finite"),

@@ -203,9 +203,9 @@ def test_says_how_large_subsets_may_be():
 
 
 def test_says_when_no_query_is_left():
-    with pytest.raises(GradeError, match="at least 3, the most grades.*got 2"):
+    with pytest.raises(GradeError, match="at least 3, the number of grades.*got 2"):
         draw_subsets(STARTS, GRADES, 2)
-    with pytest.raises(GradeError, match="each of the 2 queries all have the same"):
+    with pytest.raises(GradeError, match="each of the 2 queries all grades are equal"):
         draw_subsets(np.array([0, 2, 3]), np.array([1, 1, 0]), 3)
 
 

@@ -199,7 +199,7 @@ def test_too_few_rounds_keep_the_best_point(rng):
     assert not optimum.is_converged
     assert not optimum.is_interrupted
     assert optimum.n_iter == 5
-    assert optimum.message == "max_iter=5 rounds were made"
+    assert optimum.message == "max_iter=5 was reached"
     values = [height + 0.5e-3 * x @ x for x, height, _ in risk.planes]
     assert optimum.value == min(values)
 

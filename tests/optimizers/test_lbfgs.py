@@ -170,5 +170,5 @@ def test_the_start_is_left_alone(rng):
 def test_bad_options(rng):
     with pytest.raises(InvalidOptionError, match="'lbfgs', 'bfgs'; got 'newton'"):
         minimize(Quadratic(rng), np.zeros(6), method="newton")
-    with pytest.raises(InvalidOptionError, match="'bfgs' cannot keep bounds.*'lbfgs'"):
+    with pytest.raises(InvalidOptionError, match="'bfgs' does not support bounds.*'lbfgs'"):
         minimize(Quadratic(rng), np.zeros(6), method="bfgs", bounds=(0.0, 1.0))

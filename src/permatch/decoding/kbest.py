@@ -54,16 +54,16 @@ def _count_bound(scores: FloatArray) -> int:
 def k_best(scores: ArrayLike, k: int) -> KBest:
     """Return the k matchings with the highest total scores.
 
-    The matchings are distinct, and the first is that of `best_matching`.  There are fewer
-    than `k` when the graph has fewer perfect matchings.  Which of several matchings tied
-    for the last place is returned is arbitrary, but always the same.
+    The matchings are distinct, the first is that of `best_matching`, and fewer than `k` are
+    returned if the graph has fewer.  Ties for the last place are broken arbitrarily but
+    reproducibly.
 
     Parameters
     ----------
     scores : ndarray of shape (m, m)
         Score of each edge; ``-inf`` forbids an edge.
     k : int
-        How many matchings to return, at least 1.
+        Number of matchings, at least 1.
 
     Returns
     -------
@@ -79,8 +79,8 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
 
     Notes
     -----
-    O(m^3) for the first matching and O(m^2) for each path searched after it: at least one
-    per matching, two to four as a rule at m = 50, at worst m.  O(k m) memory.
+    O(m^3) for the first matching and O(m^2) per path searched after it: at least one per
+    matching, usually two to four at m = 50, at worst m.  O(k m) memory.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _totals(scores: FloatArray, matchings: IntArray) -> FloatArray:
 
 
 def _lead_with(mode: IntArray, matchings: IntArray, totals: FloatArray) -> KBest:
-    """Put the matching every other function calls the best in front of its equals."""
+    """Put the matching of `best_matching` first among its equals."""
     (places,) = np.nonzero((matchings == mode).all(axis=1))
     if places.size == 0:  # one of more than k equals, which another one has to stand for
         matchings[0] = mode

@@ -14,8 +14,8 @@ _LARGE = 1000
 def subtract_row_maxima(scores: FloatArray) -> FloatArray:
     """Shift every row so that its best edge scores 0.
 
-    All matchings lose the same amount, so their order stays; scores that share a large
-    offset keep their digits.  A row without any allowed edge is left as it is.
+    All matchings lose the same amount, so their order is unchanged; scores that share a
+    large offset keep their digits.  A row without allowed edges is left unchanged.
     """
     tops = scores.max(axis=1, keepdims=True, initial=-np.inf)
     return scores - np.where(tops > -np.inf, tops, 0.0)

@@ -1,13 +1,13 @@
-"""Shape contexts: where the rest of a shape lies, as seen from each of its points.
+"""Shape contexts: log-polar histograms of a shape, seen from each of its points.
 
     psi_i[r, a]  =  share of the context points q with
                     edge[r-1] <= |q - p_i| / scale < edge[r]
                     and the direction of q - p_i in the a-th of `n_angular` equal sectors
 
-The edges grow geometrically from `inner` to `outer`, so near points are told apart better
-than far ones; the first ring is the whole disc within `inner`, and points from `outer` on
-are not counted.  With `scale` the mean distance between context points, the histogram does
-not change when the shape is moved or enlarged.
+The edges grow geometrically from `inner` to `outer`, so near points are resolved better
+than far ones; the first ring is the whole disc within `inner`, and points beyond `outer`
+are not counted.  With `scale` the mean distance between context points, the histogram is
+invariant to translation and scaling.
 """
 
 from typing import Any
@@ -48,23 +48,23 @@ def shape_context(
     inner, outer : float
         Radius of the innermost and of the outermost ring, in units of `scale`.
     rotation_invariant : bool
-        Whether to measure directions from the tangent at each point, not from the x-axis.
+        Measure directions from the tangent at each point instead of the x-axis.
     tangents : array of shape (n, 2), optional
-        Direction of the outline at each point, any length.  None takes it from the
-        neighbours of the nearest context point, which must then follow a closed outline.
+        Direction of the outline at each point, of any length.  Default: from the neighbours
+        of the nearest context point; the context must then follow a closed outline.
     scale : float, optional
-        The unit of length; None takes the mean distance between two context points.
+        The unit of length; default: the mean distance between two context points.
 
     Returns
     -------
     ndarray of shape (n, n_radial * n_angular)
-        Shares, ring by ring from the inside, each ring by angle; a row sums to at most 1.
-        Context points that coincide with the point itself are left out.
+        Shares, ring by ring from the inside, each by angle; a row sums to at most 1.
+        Context points that coincide with the point itself are not counted.
 
     Raises
     ------
     InvalidPointsError
-        If points are not finite, not of shape (n, 2), or without any extent.
+        If points are not finite, not of shape (n, 2), or all in one place.
 
     Notes
     -----
@@ -97,8 +97,8 @@ def shape_context(
     scale = _mean_distance(context) if scale is None else scale
     if not 0.0 < scale < np.inf:
         raise InvalidPointsError(
-            "shape contexts need context points that are apart, and a finite unit of "
-            f"length above 0; got {len(context)} context points and scale {scale}."
+            "shape contexts need distinct context points and a finite scale above 0; "
+            f"got {len(context)} context points and scale {scale}."
         )
     edges = scale * np.geomspace(outer, inner, n_radial)[::-1]  # one ring ends at outer
     turns = np.zeros(len(points))
@@ -107,7 +107,7 @@ def shape_context(
         turns = np.arctan2(ahead[:, 1], ahead[:, 0])
     elif tangents is not None:
         raise InvalidOptionError(
-            "tangents are of use with rotation_invariant=True only; set it, or drop them."
+            "tangents need rotation_invariant=True; got False. Set it, or drop tangents."
         )
 
     histograms = np.empty((len(points), n_radial * n_angular))

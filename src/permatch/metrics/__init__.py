@@ -1,4 +1,4 @@
-"""Arrays in, floats out: how good predictions are."""
+"""Measures of predictions: arrays in, numbers out."""
 
 from permatch.metrics.base import Measure
 from permatch.metrics.calibration import Calibration, calibration

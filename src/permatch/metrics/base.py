@@ -1,4 +1,4 @@
-"""What a measure of ranking is: a frozen set of options that prints as it is typed."""
+"""A measure of ranking: a frozen set of options that prints as it is typed."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class _MeasureType(ABCMeta):
     """The type of measures, so that ``NDCG @ 10`` is short for ``NDCG() @ 10``."""
 
     def __matmul__(cls, k: int | None) -> Any:
-        """Return the measure with its default options, of the first `k` documents."""
+        """Return the measure with default options, cut at `k`."""
         return cls() @ k
 
 
@@ -66,8 +66,8 @@ class _MeasureType(ABCMeta):
 class Measure(metaclass=_MeasureType):
     """A measure of ranked lists: what to compute, without the data.
 
-    ``measure @ k`` is the same measure of the first `k` documents, and ``measure(y, score,
-    qid)`` its mean over queries.  Measures are equal if they print alike.
+    ``measure @ k`` cuts lists at `k` documents, and ``measure(y, score, qid)`` returns the
+    mean over queries.  Measures are equal if they print alike.
 
     Notes
     -----
@@ -78,10 +78,10 @@ class Measure(metaclass=_MeasureType):
     threshold : int
         The lowest grade that is relevant; default: 1.
     ties : {"stable", "expected"}
-        Documents with equal scores keep the order given, as in LETOR's script (the
-        default), or the mean over all of their orders is taken.
+        Documents with equal scores keep the order given, as in LETOR's script (default),
+        or the mean over all their orders is taken.
     no_relevant : float
-        The value of a query without any relevant document; default: 0, as in LETOR.  NaN
+        The value of a query without relevant documents; default: 0, as in LETOR.  NaN
         leaves such queries out of the mean.
 
     Examples
@@ -102,7 +102,7 @@ class Measure(metaclass=_MeasureType):
         """Return the same measure of the first `k` documents."""
         if "k" not in vars(self):
             raise InvalidOptionError(
-                f"{type(self).__name__} is a measure of whole lists; got @ {k}. Drop it."
+                f"{type(self).__name__} measures whole lists; got @ {k}. Drop the @ {k}."
             )
         return replace(self, **{"k": k})
 
@@ -119,11 +119,11 @@ class Measure(metaclass=_MeasureType):
         return type(self).__name__ + f"({', '.join(options)})" * bool(options) + cut
 
     def __eq__(self, other: object) -> bool:
-        """Compare by what is printed: two options that are NaN are alike."""
+        """Compare printed forms, so that NaN equals NaN."""
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        """Return a hash of what is printed."""
+        """Hash the printed form."""
         return hash(repr(self))
 
     def __call__(
@@ -139,19 +139,19 @@ class Measure(metaclass=_MeasureType):
         return self.of(rank_lists(y, score, qid, group), per_query=per_query)
 
     def of(self, lists: RankedLists, *, per_query: bool = False) -> Any:
-        """Measure lists that are sorted already.
+        """Measure lists that are already sorted.
 
         Parameters
         ----------
         lists : RankedLists
             Judged lists, each from the highest score down.
         per_query : bool
-            Return a value for every query, in the order of their first rows.
+            Return one value per query, in the order of their first rows.
 
         Returns
         -------
         float or ndarray of shape (q,)
-            The mean over queries, those that are NaN left out; or the values.
+            The mean over queries that are not NaN, or one value per query.
         """
         values = self._values(lists)
         return values.mean(axis=1) if per_query else float(means(values).mean())

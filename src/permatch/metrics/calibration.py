@@ -1,4 +1,4 @@
-"""Whether predicted probabilities hold: of the edges given 70 %, 70 % should be right."""
+"""Calibration: of the edges given 70 %, 70 % should be correct."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ class Calibration:
     Attributes
     ----------
     bin_edges : ndarray of shape (n_bins + 1,)
-        Limits of the bins, increasing; every bin has its lower limit, the last one both.
+        Limits of the bins, increasing; a bin includes its lower limit, the last one both.
     mean_predicted : ndarray of shape (n_bins,)
-        Mean predicted probability of the edges in each bin; NaN where there are none.
+        Mean predicted probability of the edges in each bin; NaN if it is empty.
     observed : ndarray of shape (n_bins,)
-        Share of these edges that are in the true matching; NaN where there are none.
+        Share of these edges that are in the true matching; NaN if the bin is empty.
     counts : ndarray of shape (n_bins,)
         Number of edges in each bin.
     expected_calibration_error : float
-        Mean of ``|observed - mean_predicted|`` over all edges, hence weighted by `counts`.
+        Mean of ``|observed - mean_predicted|``, weighted by `counts`.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def calibration(
 ) -> Calibration:
     """Compare predicted edge probabilities with how often the edges are matched.
 
-    All edges of all graphs are pooled and put in bins by their predicted probability.
+    The edges of all graphs are pooled and binned by predicted probability.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def calibration(
     n_bins : int
         Number of bins.
     strategy : {"uniform", "quantile"}
-        Bins of equal width, or bins that hold equally many edges.  Of the latter there may
-        be fewer, since equal probabilities are never parted.
+        Bins of equal width, or with equally many edges.  Quantile bins may be fewer, since
+        equal probabilities share a bin.
 
     Returns
     -------
@@ -80,12 +80,12 @@ def calibration(
 
     Notes
     -----
-    Most edges of a large graph have a probability near 0, and are right about that.  They
-    keep the expected calibration error small; look at the curve too.
+    Most edges of a large graph have probabilities near 0, rightly so, which keeps the
+    expected calibration error small; look at the curve too.
 
     Examples
     --------
-    Two graphs whose likelier matching was given 80 %, and was true once.
+    Two graphs whose likelier matching was given 80 %, and was correct once.
 
     >>> import numpy as np
     >>> sure = np.array([[0.8, 0.2], [0.2, 0.8]])
@@ -127,7 +127,7 @@ def _pool(
     """Return the probability of every edge, and 1.0 where it is matched, of all graphs."""
     if len(marginals) != len(matchings):
         raise InvalidMatchingError(
-            "calibration compares two equally long lists, of marginals and of matchings; "
+            "marginals and matchings must be lists of equal length, one entry per graph; "
             f"got {len(marginals)} and {len(matchings)}."
         )
     predicted, is_matched = [np.empty(0)], [np.empty(0)]
@@ -136,8 +136,8 @@ def _pool(
         array = np.asarray(table, dtype=np.float64)
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise InvalidGraphError(
-                f"marginals must be an (m, m) array for every graph; those of graph {k} "
-                f"have shape {array.shape}."
+                f"marginals must have one (m, m) array per graph; that of graph {k} has "
+                f"shape {array.shape}."
             )
         is_bad = ~((array >= -_ROUNDING) & (array <= 1.0 + _ROUNDING))
         if is_bad.any():
@@ -156,6 +156,6 @@ def _pool(
     if not len(pooled):
         raise InvalidGraphError(
             "calibration needs at least one edge; got "
-            f"{len(marginals)} graphs without any. Give some graphs."
+            f"{len(marginals)} graphs without edges. Pass larger graphs."
         )
     return pooled, np.concatenate(is_matched)

@@ -1,7 +1,7 @@
-"""Judged lists brought into the order of their scores: what all measures of ranking share.
+"""Judged lists sorted by score, shared by all measures of ranking.
 
-The rows of all queries are sorted at once, by query and falling score, and the documents
-with equal scores of one query make a tie.
+All rows are sorted at once, by query and decreasing score; documents of a query with equal
+scores form a tie.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from permatch.queries import check_grades, query_rows
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """Grades of all documents, query after query, each from the highest score down.
+    """Grades of all documents, query by query, sorted by decreasing score.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class RankedLists:
         return np.add.reduceat(values, self.starts[:-1])
 
     def sums_at(self, values: FloatArray, cuts: Sequence[int | None]) -> FloatArray:
-        """Return the sums (q, len(cuts)) over the first so many documents of every list."""
+        """Return the sums (q, len(cuts)) over the top documents of every list."""
         columns = [
             self.sums(values if cut is None else np.where(self.ranks < cut, values, 0.0))
             for cut in cuts
@@ -77,7 +77,7 @@ class RankedLists:
         return np.append(np.flatnonzero(is_first), len(is_first))
 
     def tie_means(self, values: FloatArray) -> FloatArray:
-        """Return `values` with the mean of its tie in place of every one."""
+        """Return `values` averaged over each tie."""
         sizes = np.diff(self.ties)
         if len(sizes) == len(values):
             return values
@@ -85,9 +85,9 @@ class RankedLists:
 
 
 def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
-    """Check grades, scores and queries, and sort every list by falling score.
+    """Check grades, scores and queries, and sort every list by decreasing score.
 
-    Equal scores keep the order given; without `qid` and `group` all is one list.
+    Equal scores keep the order given; without `qid` and `group` there is one list.
     """
     scores = _check_scores(score)
     grades = check_grades(y, len(scores))
@@ -109,13 +109,13 @@ def _check_scores(score: Any) -> FloatArray:
         scores = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError) as err:
         raise InvalidQueriesError(
-            f"score must hold one number per document; {err}. Give what predict returns."
+            f"score must have one number per document; {err}. Pass what predict returns."
         ) from err
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.ndim != 1 or len(scores) == 0:
         raise InvalidQueriesError(
-            "score must hold one number per document, for at least one document; got shape "
+            "score must have one number per document, at least one; got shape "
             f"{scores.shape}."
         )
     if np.isnan(scores).any():

@@ -1,4 +1,4 @@
-"""How far predicted matchings are from the true ones."""
+"""The distance of predicted matchings from true ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def hamming_loss(
     Returns
     -------
     float
-        Between 0 and 1; an empty graph counts as right.
+        Between 0 and 1; an empty graph counts as correct.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def hamming_loss(
     """
     if len(true) != len(predicted) or len(true) == 0:
         raise InvalidMatchingError(
-            "hamming_loss compares two equally long, non-empty lists of matchings; got "
+            "true and predicted must be non-empty lists of equal length; got "
             f"{len(true)} and {len(predicted)}."
         )
     losses = []

@@ -1,7 +1,7 @@
 """Measures of ranking as values: ``NDCG(discount="letor") @ 10``.
 
-A new measure is a class here, its options as fields and one method that computes, and its
-name in the table `MEASURES`.
+A new measure is a class here, with its options as fields and one method that computes, and
+an entry in the table `MEASURES`.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ Ties = Literal["stable", "expected"]
 class NDCG(Measure):
     """Normalised discounted cumulative gain.
 
-    The gains of the first `k` documents (default: 10), each times the discount of its
-    position, divided by what the best order of the list would have.
+    The sum of gain times discount over the first `k` documents (default: 10), divided by
+    that of the best order.
 
     Parameters
     ----------
     k, ties, no_relevant
         See `Measure`.
     discount : {"paper", "letor"}
-        Of position j: ``1 / log2(1 + j)``; or that of LETOR's evaluation script, 1 for the
+        ``1 / log2(1 + j)`` at position j; or that of LETOR's evaluation script, 1 for the
         first two positions, then ``1 / log2(j)``.
     gain : {"exponential", "linear"}
-        Of grade r: ``2^r - 1``, or r itself.
+        ``2^r - 1`` for grade r, or r itself.
 
     Notes
     -----
-    The two discounts agree at ``k=1`` only.  On LETOR's own data their means differ by up
-    to 0.005, so say which one a figure is of.  A mean over all queries is not LETOR's mean
-    of the means of its folds, which have different numbers of queries.
+    The two discounts agree only at ``k=1``; on LETOR's data their means differ by up to
+    0.005, so report which one was used.  LETOR averages the means of its folds, which is
+    not the mean over all queries.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class MeanNDCG(NDCG):
 class P(Measure):
     """Precision: the share of relevant documents among the first `k` (default: 10).
 
-    The places that a list shorter than `k` lacks count as not relevant, as in LETOR and
+    In a list shorter than `k`, missing positions count as not relevant, as in LETOR and
     trec_eval.  Options: `threshold`, `ties`; see `Measure`.
 
     Examples
@@ -124,9 +124,8 @@ class P(Measure):
 class MAP(Measure):
     """Mean average precision.
 
-    The average precision of a list is the mean, over its relevant documents, of the share
-    of relevant documents from the top down to that one.  Options: `threshold`, `ties`,
-    `no_relevant`; see `Measure`.
+    The average precision of a list is the mean of the precision at each of its relevant
+    documents.  Options: `threshold`, `ties`, `no_relevant`; see `Measure`.
 
     Examples
     --------
@@ -172,7 +171,7 @@ def _expected_precisions(lists: RankedLists, is_relevant: np.ndarray) -> FloatAr
 class MRR(Measure):
     """Mean reciprocal rank: one over the position of the first relevant document.
 
-    With `k`, a list without a relevant document among the first `k` counts 0.  Options:
+    A list without a relevant document among the first `k` counts 0.  Options:
     `threshold`, `ties`, `no_relevant`; see `Measure`.
 
     Examples
@@ -206,8 +205,8 @@ class ERR(Measure):
     k, ties
         See `Measure`.
     max_grade : int, optional
-        The highest grade there can be; by default the highest there is in the data.  Give
-        it when figures of several sets of queries are compared.
+        The highest possible grade; default: the highest in the data.  Set it to compare
+        several sets of queries.
 
     Notes
     -----
@@ -228,7 +227,7 @@ class ERR(Measure):
         highest = int(lists.grades.max())
         if self.max_grade is not None and self.max_grade < highest:
             raise GradeError(
-                f"max_grade must be at least as high as all grades; got {self.max_grade} "
+                f"max_grade must be at least the highest grade; got {self.max_grade} "
                 f"and a grade of {highest}. Raise max_grade."
             )
         top = highest if self.max_grade is None else self.max_grade
@@ -248,19 +247,18 @@ def _stops(lists: RankedLists, stops: FloatArray, k: int | None, ties: str) -> F
 class Tau(Measure):
     """Kendall's tau-b between scores and grades, from -1 to 1.
 
-    Pairs in the right order less pairs in the wrong one, divided by the geometric mean of
-    the number of pairs with different grades and of pairs with different scores.
+    Concordant minus discordant pairs, divided by the geometric mean of the number of pairs
+    with different grades and of those with different scores.
 
     Parameters
     ----------
     undefined : float
-        The value of a query whose documents all have one grade; NaN leaves it out of the
-        mean.
+        The value of a query with a single grade; NaN leaves it out of the mean.
 
     Notes
     -----
-    A pair with equal grades or equal scores is in neither order.  If all scores of a query
-    are equal, tau is 0.
+    A pair with equal grades or equal scores is neither.  If all scores of a query are
+    equal, tau is 0.
 
     Examples
     --------
@@ -279,7 +277,7 @@ class Tau(Measure):
         return values[:, None]
 
 
-#: Every measure by its name, from which text is read and messages are made.
+#: Every measure by name; parsing and messages use it.
 MEASURES: dict[str, type[Measure]] = {
     measure.__name__: measure for measure in (NDCG, MeanNDCG, MAP, P, ERR, MRR, Tau)
 }

@@ -1,4 +1,4 @@
-"""How good rankings are: several measures at once, measures by name, and short forms."""
+"""Several measures at once, measures by name, and short forms."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def evaluate(
     group: Any = None,
     per_query: bool = False,
 ) -> dict[Measure, Any]:
-    """Compute several measures of the same ranked lists, which are sorted once.
+    """Compute several measures of the same lists, sorting them once.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ def evaluate(
     score : array of shape (n,)
         Predicted scores; the highest comes first.
     qid : array of shape (n,), optional
-        The query of every document, in any order; by default all are of one query.
+        The query of every document, in any order; default: one query.
     group : array of shape (q,), optional
-        Instead of `qid`: how many consecutive rows each query has.
+        Instead of `qid`: the number of consecutive rows of each query.
     per_query : bool
-        Return a value for every query, in the order of their first rows.
+        Return one value per query, in the order of their first rows.
 
     Returns
     -------
@@ -65,14 +65,14 @@ def evaluate(
 
 
 def find_measure(measure: MeasureLike) -> Measure:
-    """Return the measure meant by its text, its class or itself.
+    """Return a measure given as text, class or instance.
 
-    Capitals do not matter, nor do quotation marks around words.
+    Text is read regardless of case and of quotation marks around words.
 
     Parameters
     ----------
     measure : Measure, its class or str
-        What is meant.
+        Such as ``"NDCG(discount=letor)@5"``.
 
     Examples
     --------
@@ -87,7 +87,8 @@ def find_measure(measure: MeasureLike) -> Measure:
     known = {name.lower(): kind for name, kind in MEASURES.items()}
     if found is None or (kind := known.get(found[1].lower().replace("_", ""))) is None:
         raise InvalidOptionError(
-            f"a measure is one of {', '.join(MEASURES)}, with options in parentheses and a "
+            f"a measure must be one of {', '.join(MEASURES)}, with options in parentheses "
+            "and a "
             f'position after @, such as NDCG(discount="letor")@10; got {measure!r}.'
         )
     options = {}
@@ -96,7 +97,7 @@ def find_measure(measure: MeasureLike) -> Measure:
         names = [field.name for field in fields(kind)]
         if option is None or option[1] not in names:
             raise InvalidOptionError(
-                f"the options of {kind.__name__} are {', '.join(names)}, each written as "
+                f"the options of {kind.__name__} are {', '.join(names)}, written as "
                 f"name=value; got {text.strip()!r}."
             )
         options[option[1]] = option[2] or option[3] or _value(option[4] or "")
@@ -105,12 +106,12 @@ def find_measure(measure: MeasureLike) -> Measure:
 
 
 def find_measures(measures: str | Iterable[MeasureLike]) -> list[Measure]:
-    """Return the measures meant by a list, or by text such as ``"NDCG@1,5,10, MAP"``.
+    """Return measures given as a list, or as text such as ``"NDCG@1,5,10, MAP"``.
 
     Parameters
     ----------
     measures : sequence of measures, or str
-        In text, a position alone means the measure before it.
+        In text, a position alone repeats the measure before it.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def find_measures(measures: str | Iterable[MeasureLike]) -> list[Measure]:
 
 
 def _value(text: str) -> Any:
-    """Return what a word stands for: None, a number, or itself."""
+    """Return a word as None, a number, or itself."""
     if text == "None":
         return None
     for kind in (int, float):
@@ -149,7 +150,7 @@ def ndcg(y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any) -> An
     score : array of shape (n,)
         Predicted scores; the highest comes first.
     qid : array of shape (n,), optional
-        The query of every document, in any order; by default all are of one query.
+        The query of every document, in any order; default: one query.
     k : int, None or sequence of them
         How many documents count; None for all.
     **options
@@ -159,8 +160,8 @@ def ndcg(y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any) -> An
     Returns
     -------
     float or ndarray
-        The mean over queries; with a sequence `k` an array with a mean for each; with
-        `per_query` an array of shape (q,) or (q, len(k)).
+        The mean over queries, one per entry of a sequence `k`; with `per_query` an array of
+        shape (q,) or (q, len(k)).
 
     Examples
     --------
@@ -258,7 +259,7 @@ def _measure(
         return (measure @ cuts)(y, score, qid, group=group, per_query=per_query)
     measures = [measure @ cut for cut in cuts]
     if not measures:
-        raise InvalidOptionError("k must hold at least one position to cut at; got none.")
+        raise InvalidOptionError("k must have at least one position to cut at; got none.")
     lists = rank_lists(y, score, qid, group)
     values = np.column_stack([one.of(lists, per_query=True) for one in measures])
     return values if per_query else means(values)

@@ -1,4 +1,4 @@
-"""Whether a difference between two methods on the same queries is more than chance."""
+"""Tests whether two methods differ on the same queries by more than chance."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class PairedTest:
     Attributes
     ----------
     difference : float
-        Mean of a less b.
+        Mean of a minus b.
     p_value : float
-        Two-sided: how often chance alone gives a mean difference at least that large.
+        Two-sided.
     interval : pair of float
-        95 % percentile bootstrap interval of the difference, queries drawn anew.
+        95 % percentile bootstrap interval of the difference, resampling queries.
     n : int
         Number of queries.
 
@@ -51,14 +51,13 @@ def randomisation_test(
 ) -> PairedTest:
     """Test whether two methods differ in the mean over the same queries.
 
-    If the methods were alike, the sign of every query's difference would be a coin toss:
-    signs are drawn anew many times and the means compared with the one observed.
+    Under the null hypothesis the sign of every query's difference is a coin toss: signs
+    are drawn many times and the means compared with the one observed.
 
     Parameters
     ----------
     a, b : arrays of shape (q,)
-        A measure of either method for every query.  With repeated runs, average each query
-        over the runs first.
+        A measure of each method per query.  Average repeated runs per query first.
     n_resamples : int
         Number of sign patterns drawn, and of samples for the interval.
     random_state : int, numpy.random.Generator or None
@@ -72,7 +71,7 @@ def randomisation_test(
     Notes
     -----
     ``p = (1 + number of means at least as large as observed) / (1 + n_resamples)``, so it
-    is never 0.  Of many comparisons some have a small p-value by chance: see `holm`.
+    is never 0.  Among many comparisons some are significant by chance: see `holm`.
 
     Examples
     --------
@@ -113,18 +112,18 @@ def randomisation_test(
 
 
 def holm(p_values: Any) -> FloatArray:
-    """Return p-values adjusted for their number by Holm's step-down rule.
+    """Adjust p-values for multiple comparisons by Holm's step-down rule.
 
     Parameters
     ----------
     p_values : array of shape (m,)
-        The p-values of all comparisons made, those that were not reported included.
+        The p-values of all comparisons made, including those not reported.
 
     Returns
     -------
     ndarray of shape (m,)
-        Comparisons whose adjusted p-value is at most 0.05 are significant at that level,
-        all together.
+        Comparisons with an adjusted p-value of at most 0.05 are jointly significant at that
+        level.
 
     Examples
     --------
@@ -146,12 +145,12 @@ def holm(p_values: Any) -> FloatArray:
 
 def _check_pairs(a: Any, b: Any) -> FloatArray:
     for values in (a, b):
-        advice = "Leave masked queries out of both lists."
+        advice = "Drop masked queries from both lists."
         refuse_masked(values, "a list of values", InvalidQueriesError, advice)
     first, second = (np.asarray(values, dtype=np.float64) for values in (a, b))
     if first.ndim != 1 or first.shape != second.shape or not len(first):
         raise InvalidQueriesError(
-            "the test compares two equally long lists with a value for every query; got "
+            "a and b must be lists of equal length, one value per query; got "
             f"shapes {first.shape} and {second.shape}."
         )
     differences = first - second
@@ -159,8 +158,8 @@ def _check_pairs(a: Any, b: Any) -> FloatArray:
     if is_wrong.any():
         k = int(np.argmax(is_wrong))
         raise InvalidQueriesError(
-            f"the values must be finite; query {k} has {first[k]} and {second[k]}. Leave "
-            "out the queries for which the measure is not defined, in both lists."
+            f"values must be finite; query {k} has {first[k]} and {second[k]}. Drop "
+            "queries where the measure is undefined from both lists."
         )
     return differences
 

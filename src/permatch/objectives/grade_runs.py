@@ -9,18 +9,18 @@ from permatch._types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class GradeRuns:
-    """Documents in the order of their grades.
+    """Documents sorted by grade.
 
     Attributes
     ----------
     order : ndarray of shape (n,)
-        The documents, query by query, best grade first, equal grades as they stood.
+        The documents, query by query, best grade first; equal grades keep their order.
     begins : ndarray of shape (n_runs,)
         Where in `order` each run of documents of one query and one grade begins.
     sizes : ndarray of shape (n_runs,)
-        Documents of every run.
+        Documents per run.
     counts : ndarray of shape (q,)
-        Runs of every query: how many grades it has.
+        Runs per query: its number of grades.
     """
 
     order: IntArray

@@ -1,4 +1,4 @@
-"""The levels of every query, laid out as the kernels of whole lists read them."""
+"""The levels of every query, laid out for the kernels of whole lists."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from permatch.kernels.simd import WIDTH
 
 @dataclass(frozen=True, eq=False)
 class LevelLists:
-    """Which levels a query has, and which of them every document.
+    """The levels of every query and of every document.
 
     Attributes
     ----------
@@ -22,9 +22,9 @@ class LevelLists:
     values : ndarray of shape (number of levels,)
         Their values.
     counts : ndarray of shape (number of levels,)
-        How many documents have them, never 0.
+        Number of documents per level, at least 1.
     chance_starts : ndarray of shape (q + 1,)
-        Where tables of levels by documents begin if they lie one behind the other.
+        Where the table of levels by documents of each query begins in one array.
     """
 
     places: np.ndarray

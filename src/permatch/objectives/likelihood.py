@@ -4,8 +4,8 @@
     gradient(coef) = alpha coef + sum_n weight_n sum_ij ( marginals_n - matching_n )_ij x_ij
 
 with phi_n the summed features of the labelled edges of graph n, x_ij its edge features, and
-weights that sum to one.  Both are exact where the engine is; the objective is convex.  An
-engine that draws gets the same seed at every `coef`.
+weights that sum to one.  Both are exact if the engine is; the objective is convex.  A
+sampling engine gets the same seed at every `coef`.
 """
 
 import copy
@@ -23,7 +23,7 @@ from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
 from permatch.objectives.stacks import FeatureStack
 
-# Beliefs that still change by more are no good.
+# Beliefs that still change by more than this are not converged.
 _UNSETTLED = 1e-4
 # Seeds asked for stay clear of those that sizes of graphs are told apart by.
 _SEED_STRIDE = 10_000
@@ -40,8 +40,8 @@ class Evaluation:
     grad : ndarray of shape (d,)
         Its gradient.
     grad_bounds : ndarray of shape (d,)
-        How far approximations may have moved the gradient: 0 where inference is exact or
-        draws, NaN where an engine says nothing of its errors.
+        Bounds on the error of the gradient due to approximation: 0 if inference is exact or
+        samples, NaN if the engine reports no errors.
     is_exact : bool
         Whether all inference was exact.
     doubts : tuple of int
@@ -92,7 +92,7 @@ class MatchingLikelihood:
         self.engine = engine
         self.n_jobs = n_jobs
         self._weights = [weights[stack.members] for stack in stacks]
-        # The labelled edges enter through their weighted sum of features alone.
+        # The labelled edges enter only through their weighted sum of features.
         self._observed = np.zeros(stacks[0].features.shape[3])
         for stack, weight in zip(stacks, self._weights, strict=True):
             rows = np.arange(stack.size)
@@ -107,7 +107,7 @@ class MatchingLikelihood:
         return other
 
     def with_engine(self, engine: AbstractEngine) -> Self:
-        """Return the same objective, computed by another engine."""
+        """Return the same objective with another engine."""
         other = copy.copy(self)
         other.engine = engine
         return other
@@ -154,8 +154,8 @@ class MatchingLikelihood:
             used = scores if stack.forbidden is None else scores[~stack.forbidden]
             if not np.abs(used).max(initial=0.0) < MAX_SCORE:  # false for NaN too
                 raise PrecisionError(
-                    "scores must stay finite during learning; features times coefficients "
-                    "are beyond float64. Divide the features by a large number."
+                    "scores must stay finite during fitting; features times coefficients "
+                    "exceed float64. Divide the features by a large number."
                 )
             engine = self.engine.with_seed(k)  # stacks number their graphs alike
             # What the engine has to warn of, the evaluation says.
@@ -183,17 +183,17 @@ class MatchingLikelihood:
 def _gradient_bounds(
     features: FloatArray, weights: FloatArray, errors: FloatArray
 ) -> FloatArray:
-    """Return how far the gradient is off at most, given bounds (b, m, m) on marginals.
+    """Bound the error of the gradient, given bounds (b, m, m) on marginals.
 
-    What a row's marginals lose on some edges they gain on others, each the bound at most.
+    What a row's marginals lose on some edges they gain on others, each at most the bound.
     """
     ranges = features.max(axis=2) - features.min(axis=2)  # (b, m, d)
     return np.einsum("b,bm,bmd->d", weights, errors.sum(axis=2), ranges)
 
 
 def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
-    """Return whether an engine says that its answer is not what it was asked for."""
+    """Return whether an engine reports that it did not reach its target."""
     if engine.draws and found.certificate == "heuristic":
         return True
-    # Beliefs that tend to 0 and 1 for ever are good enough long before they settle.
+    # Beliefs that tend to 0 and 1 are good enough long before they converge.
     return not found.is_converged and (found.residual or np.inf) > _UNSETTLED

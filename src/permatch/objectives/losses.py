@@ -1,4 +1,4 @@
-"""Losses of a matching that split over its edges, as offsets to be added to scores.
+"""Losses of a matching that decompose over its edges, as offsets to add to scores.
 
     loss(matching) = sum_i offsets[i, matching[i]]
 
@@ -17,7 +17,7 @@ LossOffsets = Callable[[IntArray], FloatArray]
 
 
 def hamming_offsets(labels: IntArray) -> FloatArray:
-    """Return the offsets of the Hamming loss, the share of rows matched wrongly.
+    """Return the offsets of the Hamming loss, the share of wrong rows.
 
     Parameters
     ----------

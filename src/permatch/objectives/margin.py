@@ -1,11 +1,11 @@
-"""The margin-rescaled structured hinge of labelled matchings and a subgradient of it.
+"""The margin-rescaled structured hinge of labelled matchings, with a subgradient.
 
     risk(coef)  = sum_n weight_n max_pi [ loss_n(pi) + <coef, phi_n(pi) - phi_n(y_n)> ]
     subgradient = sum_n weight_n ( phi_n(pi_n) - phi_n(y_n) )       pi_n the maximiser above
 
 with phi_n(pi) the summed features of the edges of matching pi in graph n, y_n its label,
-and weights that sum to one.  The label competes too, so every term is at least 0.  The loss
-splits over edges, so the maximiser is the best matching under scores plus offsets.
+and weights that sum to one.  The label is among the candidates, so every term is at least
+0.  The loss splits over edges: the maximiser is the best matching of scores plus offsets.
 
 References
 ----------
@@ -43,8 +43,8 @@ class MatchingHinge:
     weights : ndarray of shape (n,)
         Weight of every graph; sums to one.
     loss : callable
-        From the labels (b, m) of a stack to offsets (b, m, m); what it says of the label
-        itself is subtracted.
+        From the labels (b, m) of a stack to offsets (b, m, m); the loss of the label itself
+        is subtracted.
     n_jobs : int
         Threads.
     """
@@ -80,7 +80,7 @@ class MatchingHinge:
         for stack, weight, labels, offsets in parts:
             augmented = stack.scores(coef) + offsets
             found = self._best_matchings(augmented)
-            # Rows matched rightly cancel: leaving them out costs no digits, and no time.
+            # Correct rows cancel: leaving them out costs no digits, and no time.
             graph, row = np.nonzero(found != labels)
             wrong = graph, row, found[graph, row]
             right = graph, row, labels[graph, row]
@@ -106,7 +106,7 @@ class MatchingHinge:
         run_tasks(solve, n_tasks, self.n_jobs)
         if not is_solved.all():  # labels use allowed edges, so there is a matching
             raise PrecisionError(
-                "edge scores must be finite; the product of features and coefficients is "
-                "not. Divide the features by a large number."
+                "scores must stay finite during fitting; features times coefficients "
+                "exceed float64. Divide the features by a large number."
             )
         return matchings.astype(np.intp, copy=False)

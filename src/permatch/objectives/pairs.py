@@ -1,9 +1,9 @@
-"""The logistic loss of all pairs of documents of different grade, by document scores.
+"""The logistic loss of all pairs of documents of different grades.
 
     value(scores) = sum_k weight_k mean over pairs of log(1 + exp(-gap (s_i - s_j)))
 
 where document i of query k has a higher grade than its document j.  These are all subsets
-of two documents, ``c_1 - c_2 = gap``, each once.  No list of pairs is made.
+of two documents, ``c_1 - c_2 = gap``, each once.  Pairs are never listed.
 """
 
 import math
@@ -31,8 +31,7 @@ class PairLikelihood:
     grades : ndarray of shape (n,)
         The grade of every document.
     query_weights : ndarray of shape (q,)
-        The weight of all pairs of a query together; without effect where all documents have
-        one grade.
+        The total weight of the pairs of a query; ignored if it has a single grade.
     gap : float
         Difference of the weights of the two positions.
     n_jobs : int
@@ -41,7 +40,7 @@ class PairLikelihood:
     Attributes
     ----------
     n_pairs : ndarray of shape (q,)
-        Number of pairs of every query.
+        Number of pairs per query.
 
     Notes
     -----
@@ -72,8 +71,8 @@ class PairLikelihood:
         self.n_pairs = np.bincount(owners, n_below, len(lengths)).astype(np.intp)
         if not self.n_pairs.any():
             raise GradeError(
-                "documents of one query must differ in grade to make a pair; in each of "
-                f"the {len(self.n_pairs)} queries all have the same. Check the grades and "
+                "some documents of a query must differ in grade; in each of the "
+                f"{len(self.n_pairs)} queries all grades are equal. Check the grades and "
                 "query ids."
             )
         each = np.asarray(query_weights, dtype=np.float64) / np.maximum(self.n_pairs, 1)

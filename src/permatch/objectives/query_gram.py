@@ -1,8 +1,8 @@
-"""Second derivatives by coefficients from those by scores, query by query.
+"""Second derivatives by coefficients from those by scores, per query.
 
     hessian = sum over queries of X' ( diag(variances) - loadings loadings' ) X
 
-with X the documents of the query.  Blocks of whole queries bound what is copied.
+with X the documents of the query.  Blocks of whole queries bound the memory.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from permatch._types import FloatArray
 
-#: Documents of a block, about: what is copied at a time.
+#: Documents copied at a time, about.
 _BLOCK_SIZE = 4096
 
 
@@ -28,14 +28,14 @@ def gram_of_queries(
     variances : ndarray of shape (n,)
         Diagonal part of the second derivatives by scores.
     loadings : ndarray of shape (n, k)
-        Factor of what is taken off inside every query.
+        Factor of the low-rank part subtracted per query.
     documents : ndarray or scipy csr matrix of shape (n, d)
         Features of every document.
 
     Returns
     -------
     ndarray of shape (d, d)
-        Symmetric, float64 whatever the type of the documents.
+        Symmetric, always float64.
     """
     n_features = documents.shape[1]
     result = np.zeros((n_features, n_features))

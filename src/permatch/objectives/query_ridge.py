@@ -1,6 +1,6 @@
 """Penalised least squares of grades on features, within queries.
 
-With the features X_q and grades y_q of the D_q documents of a query less their means,
+With the centred features X_q and grades y_q of the D_q documents of a query,
 
     value(coef) = alpha |coef|^2 + sum_q weight_q |y_q - X_q coef|^2 / D_q
 
@@ -19,7 +19,7 @@ from permatch.errors import PrecisionError
 from permatch.objectives.query_gram import cut_queries, gram_of_queries
 from permatch.queries import QuerySet
 
-# Documents of a block, about: what is copied at a time.
+# Documents copied at a time, about.
 _BLOCK_SIZE = 4096
 
 
@@ -33,11 +33,11 @@ class QueryLeastSquares:
     weights : ndarray of shape (q,)
         Weight of every query; sums to one.
     scale : ndarray of shape (d,)
-        What every feature is divided by.
+        Divisor of every feature.
 
     Notes
     -----
-    O(n d^2) once and O(d^2) for every alpha.  Some thousand documents are copied at a time.
+    O(n d^2) once and O(d^2) per alpha.  A few thousand documents are copied at a time.
     """
 
     def __init__(self, queries: QuerySet, weights: FloatArray, scale: FloatArray) -> None:
@@ -51,12 +51,12 @@ class QueryLeastSquares:
         if not (np.isfinite(self._gram).all() and np.isfinite(self._moment).all()):
             raise PrecisionError(
                 "features must be small enough for their squares to be finite; some are "
-                "not. Divide the features by a large number, in fit and predict alike."
+                "not. Divide the features by a large number, in both fit and predict."
             )
         self._eigenvalues, self._vectors = np.linalg.eigh(self._gram)
 
     def minimum(self, alpha: float) -> FloatArray:
-        """Return the coefficients with the smallest value at an alpha above 0."""
+        """Return the coefficients that minimise the objective at an alpha above 0."""
         shares = (self._vectors.T @ self._moment) / (
             np.maximum(self._eigenvalues, 0.0) + alpha
         )

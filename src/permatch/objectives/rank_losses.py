@@ -1,6 +1,6 @@
-"""The losses of judged lists, made from options: what is observed, and what it weighs.
+"""Losses of judged lists, made from options.
 
-Each is a loss of document scores, whatever model the scores come from.
+Each is a loss of document scores, whatever model they come from.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from permatch.objectives.subsets import (
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.queries import QuerySet
 
-#: What can weigh a query against the others.
+#: Choices of the weights of queries.
 QUERY_WEIGHTS = ("observations", "queries", "per_document", "per_relevant")
 
 _NAMED_LEVELS = ("grades", "gains")
@@ -47,9 +47,9 @@ class ObservedLoss:
     loss : loss of document scores
         A `permatch.objectives.ranking.ScoreLoss`.
     n_observations : int
-        Subsets, pairs or lists the loss is a mean of.
+        Number of subsets, pairs or lists in the mean.
     fitted : dict
-        Attributes for a model learned with it to have.
+        Attributes of a model fitted with it.
     has_kinks : bool
         Whether slopes are subgradients.
     """
@@ -81,7 +81,7 @@ def ranking_likelihood(
     queries : QuerySet
         The training lists.
     subset_size : "all", int, "grades" or "pairs"
-        What one observation is; this and all options are those of `RankMatch`.
+        The kind of observation; all options are those of `RankMatch`.
     """
     size = check_subset_size(subset_size, ("all", "grades", "pairs"))
     if size != "all":
@@ -132,7 +132,7 @@ def ranking_margin(
     queries : QuerySet
         The training lists.
     subset_size : int, "grades" or "all"
-        What one observation is; this and all options are those of `DORM`.
+        The kind of observation; all options are those of `DORM`.
     """
     size = check_subset_size(subset_size, ("all", "grades"))
     if size == "all":
@@ -185,8 +185,8 @@ def weigh_queries(
     queries : QuerySet
         The training lists.
     counts : ndarray of shape (q,)
-        Observations each query gives; those with none weigh nothing.  Weights of the
-        queries themselves multiply what is chosen here.
+        Observations per query; queries without any get weight 0.  Weights of the queries
+        multiply the ones chosen here.
     query_weight : str
         One of `QUERY_WEIGHTS`.
     """
@@ -198,9 +198,9 @@ def weigh_queries(
     weights = np.asarray(counts, dtype=np.float64)
     if not (weights * queries.weights).any():
         raise GradeError(
-            "at least one query with documents of different grades, and a weight above 0, "
-            f"is needed; got {queries.n_queries} queries, none of them such. There is "
-            "nothing to learn from them."
+            "at least one query needs documents of different grades and a weight above 0; "
+            f"none of the {queries.n_queries} queries has both. Check the grades, query "
+            "ids and weights."
         )
     if query_weight != "observations":
         weights = (weights > 0).astype(np.float64)
@@ -246,12 +246,12 @@ def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
 
 
 def refuse_option(name: str, value: Any, default: Any, size: Any, of: str) -> None:
-    """Refuse an option that would have no effect with the subset size chosen."""
+    """Refuse an option without effect at the chosen subset size."""
     is_plain = isinstance(value, str | int | float)
     if value is not default and not (is_plain and value == default):
         raise InvalidOptionError(
             f"{name} is an option of {of} and has no effect with subset_size={size!r}; got "
-            f"{name}={value!r}. Leave it out, or choose another subset_size."
+            f"{name}={value!r}. Drop it, or choose another subset_size."
         )
 
 
@@ -261,8 +261,8 @@ def check_levels(levels: Any, largest_grade: int) -> FloatArray:
     if isinstance(levels, str) and levels in _NAMED_LEVELS:
         return grades if levels == "grades" else 2.0**grades - 1.0
     required = (
-        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or a number for every "
-        f"grade from 0 to {largest_grade}, never falling and not all the same"
+        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or one number per "
+        f"grade from 0 to {largest_grade}, non-decreasing and not all equal"
     )
     refuse_masked(levels, "levels", InvalidOptionError)
     try:

@@ -1,15 +1,15 @@
-"""The structured hinge of ranked lists, by document scores: the losses of DORM.
+"""The structured hinge of ranked lists: the losses of DORM.
 
     risk(scores) = sum_n weight_n max_pi [ loss_n(pi) + sum_i (c_pi(i) - t_i) s_i ]
     slope        = sum_n weight_n (c_pi_n(i) - t_i)  at document i of n, pi_n the maximiser
 
 List n is observed in the order of its grades, with the weights t of `subset_likelihood`.
 The loss of a placement splits over documents and positions, so the maximiser is the best
-assignment.  The observed order competes too, so every term is at least 0.
+assignment.  The observed order is among the candidates, so every term is at least 0.
 
     ndcg     1 - sum_i g_i d_pi(i) / Z     gains g = 2^grade - 1, discounts 1 / log2(1 + j)
     dcg      Z - sum_i g_i d_pi(i)         Z the sum of the observed order
-    hamming  share of positions that hold a document of another grade than observed
+    hamming  share of positions with a document of another grade than observed
 
 References
 ----------
@@ -41,7 +41,7 @@ _TASK_DOCUMENTS = 20_000
 
 
 def _discounted_losses(grades: IntArray, is_normalised: bool) -> FloatArray:
-    """Return what every document loses by standing at every position, (p, m, m)."""
+    """Return the loss of every document at every position, (p, m, m)."""
     gains = np.exp2(grades) - 1.0
     discounts = check_position_weights("discount", grades.shape[1])
     losses = gains[:, :, None] * (discounts[:, None] - discounts)
@@ -85,11 +85,11 @@ class SubsetHinge:
     position_weights : None, "discount" or sequence of float
         See `check_position_weights`.
     query_weights : ndarray of shape (q,)
-        The weight of all subsets of a query together.
+        The total weight of the subsets of a query.
     loss : {"ndcg", "dcg", "hamming"}
-        What a wrong placement costs.
+        Cost of a wrong placement.
     ties : {"average", "first"}
-        Documents of equal grade share their positions, or stand in the order drawn.
+        Documents of equal grade share their positions, or keep the order drawn.
     n_jobs : int
         Threads.
     """
@@ -153,7 +153,7 @@ class ListHinge:
     grades : ndarray of shape (n,)
         The grade of every document, at least 0.
     query_weights : ndarray of shape (q,)
-        The weight of every query; without effect where all documents have one grade.
+        The weight of every query; ignored if it has a single grade.
     n_jobs : int
         Threads.
 
@@ -183,8 +183,8 @@ class ListHinge:
         self._cuts = np.append(np.unique(n_before, return_index=True)[1], len(n_before))
         if not len(self._queries):
             raise GradeError(
-                "documents of one query must differ in grade to be told apart; in each of "
-                f"the {len(is_used)} queries all have the same. Check the grades and query "
+                "some documents of a query must differ in grade; in each of the "
+                f"{len(is_used)} queries all grades are equal. Check the grades and query "
                 "ids."
             )
 

@@ -1,11 +1,11 @@
-"""Losses of document scores made into objectives of a coefficient vector.
+"""Objectives of a coefficient vector from losses of document scores.
 
     scores = documents @ (coef / scale)                        one score per document
     value(coef)    = alpha/2 |coef|^2 + loss(scores)
     gradient(coef) = alpha coef + documents' slope / scale     slope = d loss / d scores
 
-The features of a document are read here and nowhere else: losses know scores only, so no
-array of documents, positions and features exists.
+Features are read only here; losses know only scores, so no array of documents, positions
+and features exists.
 """
 
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ _VALUES_PER_TASK = 1 << 19
 
 
 class ScoreLoss(Protocol):
-    """A loss of document scores, of weights that sum to one."""
+    """A loss of document scores, with weights that sum to one."""
 
     def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss and its derivative by every score."""
@@ -39,7 +39,7 @@ class LinearScores:
     documents : ndarray or sparse matrix of shape (n, d)
         One row of features per document.
     scale : ndarray of shape (d,)
-        What every feature is divided by.
+        Divisor of every feature.
     n_jobs : int
         Threads.
     """
@@ -66,8 +66,8 @@ class LinearScores:
             run_tasks(score, self._n_tasks, self.n_jobs)
         if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too
             raise PrecisionError(
-                "scores must be finite; features times coefficients are beyond float64. "
-                "Divide the features by a large number, in fit and predict alike."
+                "scores must be finite; features times coefficients exceed float64. "
+                "Divide the features by a large number, in both fit and predict."
             )
         return scores
 
@@ -119,10 +119,10 @@ class LinearRanking:
 
 
 def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> FloatArray:
-    """Return every feature's standard deviation around the means of its queries, (d,).
+    """Return every feature's standard deviation within queries, (d,).
 
-    Only differences within a query tell documents apart, so this is the unit in which a
-    feature acts.  Features that differ in no query have their largest value, or 1.
+    Only differences within a query matter, so this is the unit in which a feature acts.
+    A feature that is constant in every query gets its largest value, or 1.
     """
     n_documents, n_features = documents.shape
     if sparse.issparse(documents):
@@ -152,8 +152,8 @@ def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> 
     if not np.isfinite(spread).all():
         worst = int(np.argmin(np.isfinite(spread)))
         raise PrecisionError(
-            f"the spread of every feature must be finite; that of feature {worst} is "
-            "beyond float64. Give it in a larger unit."
+            f"the spread of every feature must be finite; that of feature {worst} exceeds "
+            "float64. Divide the feature by a large number."
         )
     # Rounding leaves a constant feature a spread of some units in its last place.
     largest = _largest(documents)

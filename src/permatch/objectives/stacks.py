@@ -1,4 +1,4 @@
-"""Graphs of equal size laid side by side, so that one product scores them all."""
+"""Graphs of equal size stacked, so that one product scores them all."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class FeatureStack:
 def stack_graphs(
     graphs: list[BipartiteGraph], scale: FloatArray | None = None
 ) -> list[FeatureStack]:
-    """Sort graphs into stacks by size, every feature divided by its `scale` if given."""
+    """Stack graphs by size, dividing features by `scale` if given."""
     by_size: dict[int, list[int]] = {}
     for k, graph in enumerate(graphs):
         by_size.setdefault(graph.size, []).append(k)

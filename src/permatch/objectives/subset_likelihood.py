@@ -1,14 +1,14 @@
-"""The negative log-likelihood of the observed order of small lists, by document scores.
+"""The negative log-likelihood of the observed order of small lists.
 
     value(scores) = sum_n weight_n ( log Z_n - <t_n, s_n> )
     slope(scores) = sum_n weight_n ( E[c of every document] - t_n )   at the documents of n
 
 Subset n has the scores s_n; placing its document i at position j scores ``c_j s_i``, Z sums
-over all placements.  The observed weights t are c in order of decreasing grade.  Grades may
-be equal: with ``ties="average"`` documents of equal grade share the mean weight of their
-positions, which gives the mean log-likelihood over all orders of the tied; with
-``ties="first"`` they stay in the order drawn.  The value is convex in the scores, and a
-constant added to the scores of a query changes nothing.
+over all placements.  The observed weights t are c in order of decreasing grade.  With
+``ties="average"`` documents of equal grade share the mean weight of their positions, which
+gives the mean log-likelihood over all orders of the tied; with ``ties="first"`` they keep
+the order drawn.  The value is convex in the scores and invariant to a constant added to the
+scores of a query.
 """
 
 import math
@@ -29,7 +29,7 @@ from permatch.objectives.subsets import TIES, SubsetGroup, Subsets
 Ties = Literal["average", "first"]
 PositionWeights = Any  # None, "discount", or a non-increasing sequence
 
-#: Largest subsets: some hundredths of a second each.
+#: Largest subset size: a few hundredths of a second per subset.
 MAX_SUBSET_SIZE = 20
 
 # Steps of a task: about a millisecond, so that a thread is worth its start.
@@ -57,7 +57,7 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
     Raises
     ------
     InvalidOptionError
-        If the weights are not like that.
+        If the weights do not satisfy this.
 
     Examples
     --------
@@ -82,8 +82,8 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
         ) from err
     if weights.shape != (size,):
         raise InvalidOptionError(
-            f"position_weights must hold one number for each of the {size} positions; got "
-            f"shape {weights.shape}. None and 'discount' fit lists of any length."
+            f"position_weights must have one number for each of the {size} positions; got "
+            f"shape {weights.shape}. None and 'discount' work for any length."
         )
     if not np.isfinite(weights).all():
         raise InvalidOptionError(
@@ -92,13 +92,13 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
     if (np.diff(weights) > 0.0).any():
         worst = int(np.argmax(np.diff(weights) > 0.0))
         raise InvalidOptionError(
-            "position_weights must not increase, for the best order to be a sort; got "
+            "position_weights must be non-increasing; got "
             f"{weights[worst]:g} at position {worst + 1} before {weights[worst + 1]:g}. "
             "Sort them."
         )
     if weights[0] == weights[-1]:
         raise InvalidOptionError(
-            "position_weights must not all be equal: no order would be better than "
+            "position_weights must not all be equal, or no order would be better than "
             f"another; got {weights[0]:g} at all {size} positions."
         )
     return weights
@@ -106,7 +106,7 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class GradedSubsets:
-    """Subsets of one size with all that is known of them before scores are.
+    """Subsets of one size, with everything that does not depend on scores.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class GradedSubsets:
     weights : ndarray of shape (n,)
         Weight of every subset.
     patterns : ndarray of shape (n,)
-        Which of the grade patterns a subset has.
+        The grade pattern of every subset.
     grades : ndarray of shape (p, m)
         The grade patterns that occur, each non-increasing.
     position_weights : ndarray of shape (m,)
@@ -123,8 +123,8 @@ class GradedSubsets:
     targets : ndarray of shape (p, m)
         Observed position weights of the documents of a pattern.
     cuts : ndarray of shape (n_tasks + 1,)
-        Subsets ``cuts[k]:cuts[k + 1]`` are task k; no query is in two of them, so that
-        every task adds to slopes of its own.
+        Subsets ``cuts[k]:cuts[k + 1]`` are task k; tasks share no query, so each adds to
+        its own slopes.
     """
 
     rows: IntArray
@@ -196,10 +196,10 @@ def _cut_tasks(group: SubsetGroup, per_task: int) -> IntArray:
 
 
 def check_finite(value: float) -> float:
-    """Return the value of a loss, or say that the scores are too large for it."""
+    """Return the value of a loss, or raise if it is not finite."""
     if not math.isfinite(value):
         raise PrecisionError(
-            "scores must be finite, and far from the limits of float64; the loss is "
+            "scores must be far from the limits of float64; the loss is "
             f"{value}. Divide the features by a large number."
         )
     return value
@@ -217,16 +217,16 @@ class SubsetLikelihood:
     position_weights : None, "discount" or sequence of float
         See `check_position_weights`.
     query_weights : ndarray of shape (q,)
-        The weight of all subsets of a query together.
+        The total weight of the subsets of a query.
     ties : {"average", "first"}
-        Documents of equal grade share their positions, or stand in the order drawn.
+        Documents of equal grade share their positions, or keep the order drawn.
     n_jobs : int
         Threads.
 
     Notes
     -----
-    O(M^2) exponentials and O(M 2^M) sums a subset; memory for the subsets themselves and
-    one slope a document.
+    O(M^2) exponentials and O(M 2^M) additions per subset; memory for the subsets and one
+    slope per document.
     """
 
     def __init__(
@@ -243,8 +243,8 @@ class SubsetLikelihood:
         if largest > MAX_SUBSET_SIZE:
             raise SizeLimitError(
                 f"subset_size must be at most {MAX_SUBSET_SIZE} for a likelihood, whose "
-                f"cost doubles with every document; got {largest}. Use 'all', which takes "
-                "whole lists, or a margin (DORM)."
+                f"cost doubles with every document; got {largest}. Use 'all' for whole "
+                "lists, or a margin (DORM)."
             )
         self.n_documents = subsets.n_documents
         self.n_jobs = n_jobs

@@ -1,15 +1,15 @@
 """Small lists drawn from the documents of every query: the paper's bootstrap.
 
 A subset is M documents of one query, drawn with replacement, given that every grade of the
-query occurs.  Nothing is drawn in vain: the grades come first, m_g >= 1 documents of grade
+query occurs.  Nothing is rejected: the grades are drawn first, m_g >= 1 documents of grade
 g with
 
     probability of (m_g)  proportional to  prod_g p_g^m_g / m_g!      sum_g m_g = M
 
 where p_g is the share of grade g in the query, then m_g documents uniformly, with
 replacement, within each grade.  This is exactly the distribution of M draws from the whole
-query that are thrown away unless every grade is there.  Numbers of grades are drawn from
-the highest grade down, given what is left, by the tail sums
+query, given that every grade occurs.  The m_g are drawn from the highest grade down, given
+what is left, by the tail sums
 
     tail_g(m) = sum_{t >= 1} p_g^t / t! tail_g+1(m - t)               tail of no grades = 1.
 """
@@ -27,16 +27,16 @@ from permatch.objectives.grade_runs import sort_by_grade
 
 MissingGrades = Literal["skip", "fill"]
 _POLICIES = ("skip", "fill")
-#: What documents of equal grade in a subset have as observed weight.
+#: Observed weights of documents of equal grade in a subset.
 TIES = ("average", "first")
 
-# Chances of subsets are products of 1 / t!, which underflow soon after.
+# Probabilities of subsets are products of 1 / t!, which underflow soon after.
 _LARGEST = 150
 
 
 @dataclass(frozen=True, eq=False)
 class SubsetGroup:
-    """Subsets of one size, those of a query together.
+    """Subsets of one size, sorted by query.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Subsets:
     groups : tuple of SubsetGroup
         The subsets by size.
     counts : ndarray of shape (n_queries,)
-        Number of subsets of every query; 0 for a query that was skipped.
+        Number of subsets per query; 0 if it was skipped.
     n_documents : int
         Number of documents in all queries.
     """
@@ -75,7 +75,7 @@ class Subsets:
 
     @property
     def n_subsets(self) -> int:
-        """Number of subsets in all."""
+        """Total number of subsets."""
         return int(self.counts.sum())
 
 
@@ -88,10 +88,10 @@ def draw_subsets(
     missing_grades: MissingGrades = "skip",
     random_state: Seed = 0,
 ) -> Subsets:
-    """Draw subsets of every query in which each of its grades occurs.
+    """Draw subsets of every query that contain each of its grades.
 
-    A query of D documents gets ``max(1, round(n_subsets * D * M))`` of them.  Skipped are
-    queries whose documents are all of one grade, and those with more grades than M.
+    A query of D documents gets ``max(1, round(n_subsets * D * M))`` subsets.  Queries with
+    a single grade, or with more grades than M, are skipped.
 
     Parameters
     ----------
@@ -100,15 +100,15 @@ def draw_subsets(
     grades : ndarray of shape (n_documents,)
         The grade of every document.
     subset_size : int or "grades"
-        Documents of a subset, M; ``"grades"``: as many as the query has grades.
+        Documents per subset, M; ``"grades"``: the number of grades of the query.
     n_subsets : float
-        Subsets drawn, as a share of documents times M.
+        Subsets per query, as a multiple of documents x M.
     missing_grades : {"skip", "fill"}
-        What to do with a query that has fewer grades than others have, when M is given:
-        leave it out, or draw subsets with the grades there are.
+        With M given, skip queries that lack a grade other queries have, or draw subsets
+        with the grades they have.
     random_state : int, Generator or None
-        Where the draws come from.  Every query has a generator of its own, so its subsets
-        do not depend on what the other queries hold.
+        Seed or generator.  Every query has its own stream, so its subsets do not depend on
+        the other queries.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def draw_subsets(
     InvalidOptionError
         If an option is outside its range.
     GradeError
-        If no query is left to learn from.
+        If all queries are skipped.
 
     Examples
     --------
@@ -149,8 +149,8 @@ def draw_subsets(
         size = check_count(subset_size, "subset_size", 2)
         if size > _LARGEST:
             raise SizeLimitError(
-                f"subset_size must be at most {_LARGEST}, got {size}: the chances of "
-                "larger subsets are beyond float64. Use 'all', which takes whole lists."
+                f"subset_size must be at most {_LARGEST}, since larger subsets underflow "
+                f"float64; got {size}. Use 'all' for whole lists."
             )
         sizes = np.full(len(n_kinds), size, dtype=np.intp)
         is_used = (n_kinds > 1) & (n_kinds <= size)
@@ -181,7 +181,7 @@ def draw_subsets(
 
 
 def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> float:
-    """Refuse options of subsets that are out of range; return `n_subsets` as a number."""
+    """Check the options of subsets; return `n_subsets` as a number."""
     for value, name, choices in (
         (missing_grades, "missing_grades", _POLICIES),
         (ties, "ties", TIES),
@@ -196,8 +196,8 @@ def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> floa
         share = math.nan
     if not 0.0 < share < math.inf:
         raise InvalidOptionError(
-            "n_subsets must be a finite number above 0, the subsets of a query as a share "
-            f"of its documents times subset_size; got {n_subsets!r}. The paper used 0.4."
+            "n_subsets must be a finite number above 0, the subsets per query as a "
+            f"multiple of documents x subset_size; got {n_subsets!r}. The paper used 0.4."
         )
     return share
 
@@ -206,13 +206,12 @@ def _nothing_left(subset_size: Any, n_kinds: IntArray) -> GradeError:
     most = int(n_kinds.max(initial=0))
     if most < 2:
         return GradeError(
-            "documents of one query must differ in grade to be told apart; in each of the "
-            f"{len(n_kinds)} queries all have the same. Check the grades and query ids."
+            "some documents of a query must differ in grade; in each of the "
+            f"{len(n_kinds)} queries all grades are equal. Check the grades and query ids."
         )
     return GradeError(
-        f"subset_size must be at least {most}, the most grades a query has, for every "
-        f"grade to occur; got {subset_size}. Use subset_size={most} or more, or 'grades', "
-        "'pairs' or 'all'."
+        f"subset_size must be at least {most}, the number of grades in a query; got "
+        f"{subset_size}. Use subset_size={most} or more, or 'grades', 'pairs' or 'all'."
     )
 
 
@@ -230,7 +229,7 @@ def _generators(random_state: Seed, n_queries: int) -> list[np.random.Generator]
 def _uniforms(
     seeds: list[np.random.Generator], members: IntArray, counts: IntArray, width: int
 ) -> FloatArray:
-    """Return as many rows of uniform numbers as every query needs, each from its own."""
+    """Return the uniform numbers of every query, from its own generator."""
     ends = np.cumsum(counts[members])
     uniforms = np.empty((ends[-1], width))
     for query, end in zip(members, ends, strict=True):

@@ -58,26 +58,25 @@ class WholeListLikelihood:
     starts : ndarray of shape (q + 1,)
         First document of every query, and the number of documents at the end.
     grades : ndarray of shape (n,)
-        Grade of every document, a whole number from 0 on.
+        Grade of every document, a whole number of at least 0.
     levels : ndarray of shape (number of grades,)
         Value of every grade; grades of equal value count as one.
     query_weights : ndarray of shape (q,)
         Weight of every query; sums to one.
     form : {"auto", "exact", "profile"}
-        The likelihood itself, its upper bound, or query by query the likelihood where it
-        takes at most `max_cells`.
+        The likelihood itself, its upper bound, or the likelihood for queries of at most
+        `max_cells` and the bound for others.
     max_cells : int
-        Most cells of a query in the exact form, if the form is chosen: documents times the
-        smaller of 16^(R-1) for R grades and the product of ``n_l + 1`` over the grades but
-        the commonest.  The default takes three grades up to about 1,000 documents.
+        Maximum cells of a query in the exact form of "auto": documents times the smaller of
+        16^(R-1) for R grades and the product of ``n_l + 1`` over all grades but the
+        commonest.  The default covers three grades up to about 1,000 documents.
     n_jobs : int
         Threads.
 
     Attributes
     ----------
     forms : ndarray of shape (q,)
-        "exact", "profile" or "skipped"; queries of one grade and of weight 0 are skipped,
-        they say nothing.
+        "exact", "profile" or "skipped" (queries with a single grade or weight 0).
 
     Examples
     --------
@@ -126,7 +125,7 @@ class WholeListLikelihood:
         Returns
         -------
         WholeListLikelihood
-            It shares all arrays with this one.
+            Shares all arrays with this one.
         """
         other = object.__new__(WholeListLikelihood)
         other.__dict__.update(self.__dict__)
@@ -184,7 +183,7 @@ class WholeListLikelihood:
         return math.fsum(losses * self.query_weights), slope
 
     def curvature(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what makes up the second derivatives by the scores.
+        """Return the factors of the second derivatives by the scores.
 
         Parameters
         ----------
@@ -194,7 +193,7 @@ class WholeListLikelihood:
         Returns
         -------
         variances : ndarray of shape (n,)
-            Weighted variance of the level of every document on its own.
+            Weighted variance of the level of every document.
         loadings : ndarray of shape (n, R - 1)
             The second derivatives of a query are ``diag(variances) - loadings @
             loadings.T`` over its documents, and 0 between queries.
@@ -250,7 +249,7 @@ class WholeListLikelihood:
     def _tilt(
         self, scores: FloatArray, first: int, last: int, losses: FloatArray
     ) -> FloatArray:
-        """Return the tilted chances of some queries; fill their profile losses."""
+        """Return the tilted probabilities of some queries; fill their profile losses."""
         lists = self._lists
         chances = np.empty(lists.chance_starts[last] - lists.chance_starts[first])
         tilt_queries(
@@ -287,8 +286,8 @@ class WholeListLikelihood:
             n_cells = counts.sum() * min(n_points, np.prod(counts[1:] + 1.0))
             if form == "exact" and n_cells > _MOST_CELLS:
                 raise SizeLimitError(
-                    f"the exact form takes lists of at most {_MOST_CELLS:.0e} cells; list "
-                    f"{q}, of {counts.sum()} documents in {len(counts)} grades, has "
+                    f"the exact form needs lists of at most {_MOST_CELLS:.0e} cells; list "
+                    f"{q}, with {counts.sum()} documents in {len(counts)} grades, has "
                     f"{n_cells:.1e}. Use form='auto', or 'profile'."
                 )
             if form == "exact" or n_cells <= self._max_cells:
@@ -300,7 +299,7 @@ def _checked(scores: FloatArray) -> FloatArray:
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if not np.isfinite(scores).all():
         raise PrecisionError(
-            "scores must be finite; features times coefficients are beyond float64. "
+            "scores must be finite; features times coefficients exceed float64. "
             "Divide the features by a large number."
         )
     return scores

@@ -1,4 +1,4 @@
-"""Optimizers: they see a function that returns value and gradient, and nothing else."""
+"""Optimizers of functions that return value and gradient."""
 
 from permatch.optimizers.bundle import BundleOptimum, minimize_bundle
 from permatch.optimizers.lbfgs import SOLVERS, Optimum, check_solver, minimize

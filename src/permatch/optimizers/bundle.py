@@ -1,9 +1,9 @@
 """Minimisation of a penalised risk by cutting planes, with a certificate.
 
-    minimise  alpha/2 |x|^2 + risk(x)         risk convex, at least 0, perhaps with kinks
+    minimise  alpha/2 |x|^2 + risk(x)         risk convex, at least 0, perhaps not smooth
 
-Every evaluation gives a plane that touches the risk and lies below it.  The planes, and the
-plane 0, make a model of the risk from below:
+Every evaluation gives a plane that touches the risk from below.  The planes, and the
+plane 0, make a lower model of the risk:
 
     model(x) = max_t <slope_t, x> + offset_t  <=  risk(x)
 
@@ -12,17 +12,17 @@ Its penalised minimum is a quadratic program, solved in its dual over the simple
     maximise  <offsets, shares> - |slopes' shares|^2 / (2 alpha)
     over      shares >= 0, sum(shares) = 1
 
-The value of the dual at *any* point of the simplex is at most the minimum sought, so the
-gap to the best point seen is certain, however well the program was solved.
+The dual at *any* point of the simplex is at most the minimum, so the gap to the best point
+is certified however well the program was solved.
 
 The next point minimises the model with a pull towards the best point,
 
     alpha/2 |x|^2 + model(x) + pull/2 |x - best|^2
 
-which is the same dual with other offsets.  Without the pull, points swing far to and fro
-where alpha is small, and ten times as many planes are needed.  The pull is halved when a
-step goes well and doubled when it fails; when it leaves too little of the gap to be gained,
-it is loosened, and the dual without it gives the lower bound.
+which is the same dual with other offsets.  Without the pull, points oscillate where alpha
+is small, and ten times as many planes are needed.  The pull is halved when a step succeeds
+and doubled when it fails; when it leaves too little to gain, it is loosened, and the dual
+without it gives the lower bound.
 
 References
 ----------
@@ -50,9 +50,9 @@ RiskAndSubgradient = Callable[[FloatArray], tuple[float, FloatArray]]
 
 # Planes without a share for so many rounds are dropped: they would only slow the next ones.
 _PATIENCE = 30
-# A share below this fraction of the largest is the interior-point solver's way to say zero.
+# The interior-point solver never returns 0: a share below this fraction of the largest is.
 _NO_SHARE = 1e-7
-# Accuracy of the master, as a fraction of the objective: far below any gap worth wanting.
+# Accuracy of the master, as a fraction of the objective: far below any useful gap.
 _MASTER_TOL = 1e-11
 # A step goes well when it gains this fraction of what the model promised.
 _GOOD_STEP = 0.5
@@ -63,7 +63,7 @@ _LOWEST_PULL = 1e-3  # times alpha; as good as none
 
 @dataclass(frozen=True, eq=False)
 class BundleOptimum:
-    """Where a minimisation ended.
+    """Result of a minimisation.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class BundleOptimum:
     value : float
         The penalised risk there.
     lower_bound : float
-        No point has a penalised risk below this.
+        Lower bound on the penalised risk of any point.
     gap : float
         ``(value - lower_bound) / value``; 0 if the value is 0.
     n_iter : int
@@ -84,7 +84,7 @@ class BundleOptimum:
     is_interrupted : bool
         Whether Ctrl-C ended the run.
     message : str
-        Why it ended, in words.
+        Why it ended.
     history : list of dict
         ``iteration``, ``loss`` (the best so far), ``lower_bound``, ``gap``, ``evaluations``
         and ``seconds``; the first entry is the start itself.
@@ -117,19 +117,19 @@ def minimize_bundle(
     Parameters
     ----------
     risk_and_subgradient : callable
-        Takes a point (d,) and returns the risk, which must be convex and nowhere negative,
-        and a subgradient (d,) of it.
+        Takes a point (d,) and returns the risk, which must be convex and non-negative, and
+        a subgradient (d,).
     n_features : int
         Length of a point, d.
     alpha : float
         Strength of the penalty, above 0.
     tol : float
-        Largest gap between the value and its lower bound accepted, as a fraction of the
-        value.  Below 1e-8 it may not be reached.
+        Gap between the value and its lower bound to reach, as a fraction of the value.
+        Values below 1e-8 may not be reached.
     max_iter : int
-        Most rounds.
+        Maximum number of rounds.
     start : ndarray of shape (d,), optional
-        A point that may be good already.  Zero is always looked at as well.
+        Starting point.  Zero is always tried too.
     on_iteration : callable, optional
         Called with every new entry of the history.
 
@@ -157,7 +157,7 @@ def minimize_bundle(
     """
     run = _Run(risk_and_subgradient, n_features, alpha, on_iteration)
     is_interrupted = False
-    message = f"max_iter={max_iter} rounds were made"
+    message = f"max_iter={max_iter} was reached"
     try:
         run.begin(start)
         while run.gap > tol and run.n_iter < max_iter and not run.failure:
@@ -217,7 +217,7 @@ class _Run:
         return max(0.0, self.value - self.lower_bound) / self.value if self.value else 0.0
 
     def begin(self, start: FloatArray | None) -> None:
-        """Look at `start`, if there is one, and at zero."""
+        """Evaluate `start`, if given, and zero."""
         origin = np.zeros_like(self.best)
         if start is not None and np.any(start):
             self.best = np.array(start, dtype=np.float64)
@@ -251,7 +251,7 @@ class _Run:
         self._note()
 
     def end_with_best(self) -> None:
-        """Let the history of a run cut short end with what it has reached."""
+        """End the history of an interrupted run with what it has reached."""
         last = self.history[-1] if self.history else None
         reached = self.value, self.lower_bound
         if last is not None and (last["loss"], last["lower_bound"]) != reached:
@@ -266,7 +266,7 @@ class _Run:
             planes.gram / (strength * self.value), offsets / self.value
         )
         if shares is None:
-            self.failure = "the solver of the quadratic program gave up"
+            self.failure = "the quadratic program solver failed"
             return None
         slope = shares @ planes.slopes
         dual = float(shares @ planes.offsets - slope @ slope / (2.0 * self.alpha))
@@ -281,8 +281,8 @@ class _Run:
         if not (np.isfinite(risk) and np.isfinite(square)):
             remedy = ", or raise alpha" if point.any() else ""
             raise PrecisionError(
-                "the risk and the square of its subgradient must be finite; at a point of "
-                f"length {np.linalg.norm(point):.3g} they are not. Divide the features by "
+                "the risk and its squared subgradient must be finite; at a point of norm "
+                f"{np.linalg.norm(point):.3g} they are not. Divide the features by "
                 f"a large number{remedy}."
             )
         self.n_evaluations += 1
@@ -337,13 +337,13 @@ class _Planes:
         return float(np.max(self.slopes @ point + self.offsets))
 
     def note_shares(self, shares: FloatArray) -> None:
-        """Remember which planes a master problem made use of."""
+        """Remember which planes a master problem used."""
         # The plane 0 may hold nearly everything, so it sets no standard for the others.
         has_share = shares > _NO_SHARE * np.max(shares[1:], initial=0.0)
         self._n_idle[has_share] = 0
 
     def end_round(self) -> None:
-        """Drop the planes that have been of no use for long."""
+        """Drop planes that have long been unused."""
         self._n_idle[1:] += 1
         is_kept = self._n_idle <= _PATIENCE
         if not is_kept.all():

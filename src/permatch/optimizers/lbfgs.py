@@ -4,17 +4,16 @@ Stops when the largest entry of the projected gradient is at most `tol`:
 
     projected gradient = x - clip(x - gradient, low, high)      (the gradient, if unbounded)
 
-and not before: SciPy's other stopping rules, on the reduction of the value, are switched
-off.  Close to the optimum the differences between values drown in rounding while the
-gradient still has digits.  When a line search fails there, the run goes on with values
-rebuilt from gradients around the best point by the trapezoid rule,
+SciPy's other stopping rules, on the reduction of the value, are switched off.  Near the
+optimum, differences between values are lost in rounding while the gradient still has
+digits.  When a line search fails there, the run continues with values rebuilt from
+gradients around the best point by the trapezoid rule,
 
     value(x) - value(best)  ~  1/2 <x - best, gradient(x) + gradient(best)>,
 
 whose error falls with the cube of the distance.
 
-A gradient that is itself an estimate is accepted, `tol` or not, once it cannot be told from
-zero, which `is_zero` decides.
+A gradient that is an estimate is also accepted once `is_zero` says that it may be noise.
 """
 
 import time
@@ -47,7 +46,7 @@ _PROGRESS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Where a minimisation ended.
+    """Result of a minimisation.
 
     Attributes
     ----------
@@ -62,17 +61,16 @@ class Optimum:
     n_evaluations : int
         Evaluations of value and gradient.
     is_converged : bool
-        Whether `grad_norm` is at most the tolerance, or the gradient passed for zero.
+        Whether `grad_norm` is at most the tolerance, or the gradient may be noise.
     is_interrupted : bool
         Whether Ctrl-C ended the run.
     message : str
-        Why it ended, in words.
+        Why it ended.
     history : list of dict
-        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, counted
-        from the start of the run on; the first entry is the start itself, the last one
-        the point returned.
+        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, cumulative;
+        the first entry is the start, the last one the point returned.
     has_no_end : bool
-        Whether there is no minimum: however far away, the function falls further.
+        Whether there is no minimum: the function keeps falling towards infinity.
     gradient_error : float
         Largest standard error of an entry of the gradient: 0 if it is exact, NaN if nothing
         is known of its errors.
@@ -115,20 +113,20 @@ def minimize(
     value_and_grad : callable
         Takes a point (d,) and returns the value and the gradient (d,).
     start : ndarray of shape (d,)
-        Where to begin; moved inside the bounds.
+        Starting point; moved inside the bounds.
     method : {"lbfgs", "bfgs"}
-        Limited-memory BFGS, or BFGS with its full (d, d) matrix, which takes no bounds.
+        Limited-memory BFGS, or BFGS with a full (d, d) matrix, which supports no bounds.
     bounds : pair of ndarrays of shape (d,), optional
-        Lowest and highest value of every coordinate; infinite where there is none.
+        Lowest and highest value of every coordinate; may be infinite.
     tol : float
-        Largest entry of the projected gradient accepted.
+        Largest entry of the projected gradient to reach.
     max_iter : int
-        Most steps taken.
+        Maximum number of steps.
     on_iteration : callable, optional
         Called with every new entry of the history.
     is_zero : callable, optional
-        Takes a point just evaluated and its projected gradient, and returns whether that
-        may be nothing but noise.
+        Takes a point just evaluated and its projected gradient, and returns whether the
+        gradient may be noise.
 
     Returns
     -------
@@ -153,7 +151,7 @@ def minimize(
         norm_before = np.inf
         while trace.best.grad_norm > tol:
             if trace.n_iter >= max_iter:
-                message = f"max_iter={max_iter} steps were taken"
+                message = f"max_iter={max_iter} was reached"
                 break
             if not trace.best.grad_norm <= _PROGRESS * norm_before:
                 message = "rounding errors leave no direction of descent"
@@ -163,7 +161,7 @@ def minimize(
             around_best = _trapezoid(trace.evaluate, trace.best)
             _run(trace, around_best, trace.best.coef, method, tol, max_iter)
     except _WithinNoise:
-        message = "the gradient cannot be told from zero"
+        message = "the gradient is zero within its noise"
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
@@ -183,20 +181,20 @@ def minimize(
 
 
 def check_solver(method: Any, *, is_bounded: bool) -> None:
-    """Raise InvalidOptionError for an unknown solver, or bounds it cannot keep."""
+    """Refuse an unknown solver, or bounds it does not support."""
     if method not in SOLVERS:
         raise InvalidOptionError(
             f"solver must be one of {', '.join(map(repr, SOLVERS))}; got {method!r}."
         )
     if is_bounded and method != "lbfgs":
         raise InvalidOptionError(
-            f"solver {method!r} cannot keep bounds on the coefficients. Use "
+            f"solver {method!r} does not support bounds on the coefficients. Use "
             "solver='lbfgs', or bounds=None."
         )
 
 
 class _WithinNoise(Exception):
-    """The way out of SciPy's loop at a point whose gradient may be nothing but noise."""
+    """Leaves SciPy's loop at a point whose gradient may be noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +274,7 @@ class _Trace:
         self._note(point)
 
     def end_with_best(self) -> None:
-        """Let the history end with the best point, be it one that a line search left."""
+        """End the history with the best point, even one that a line search rejected."""
         if not self.history or self._noted is self.best:
             return
         if self.n_iter == 0:  # the start stays as it is

@@ -1,12 +1,11 @@
-"""Newton's method for smooth convex functions, where evaluations are dear.
+"""Newton's method for smooth convex functions with expensive evaluations.
 
     step = -hessian(x)^-1 gradient(x),  halved until the value has fallen enough
 
-The Hessian may be approximate, and is computed anew only when the last step shrank the
-gradient by less than a factor `_FAST`: an old one is nearly as good close to the optimum.
-A matrix that is not positive definite gets a ridge.  Where no step leads down, because
-values drown in rounding or the Hessian is far off, `minimize` takes over from the best
-point.
+The Hessian may be approximate, and is recomputed only when the last step shrank the
+gradient by less than a factor `_FAST`.  A matrix that is not positive definite gets a
+ridge.  Where no step leads down, because of rounding or a poor Hessian, `minimize` takes
+over from the best point.
 """
 
 import time
@@ -34,20 +33,20 @@ def minimize_newton(
     max_iter: int = 500,
     on_iteration: Callable[[dict[str, float]], None] | None = None,
 ) -> Optimum:
-    """Minimise a smooth convex function with the help of its second derivatives.
+    """Minimise a smooth convex function using second derivatives.
 
     Parameters
     ----------
     value_and_grad : callable
         Takes a point (d,) and returns the value and the gradient (d,).
     hessian : callable
-        Takes a point (d,) and returns the second derivatives (d, d), or something near.
+        Takes a point (d,) and returns the second derivatives (d, d), possibly approximate.
     start : ndarray of shape (d,)
-        Where to begin.
+        Starting point.
     tol : float
-        Largest entry of the gradient accepted.
+        Largest entry of the gradient to reach.
     max_iter : int
-        Most steps taken.
+        Maximum number of steps.
     on_iteration : callable, optional
         Called with every new entry of the history.
 
@@ -75,7 +74,7 @@ def minimize_newton(
         trace.begin()
         while trace.grad_norm > tol:
             if trace.n_iter >= max_iter:
-                message = f"max_iter={max_iter} steps were taken"
+                message = f"max_iter={max_iter} was reached"
                 break
             if not trace.step(hessian):
                 return _fall_back(trace, value_and_grad, tol, max_iter)
@@ -182,7 +181,7 @@ class _Trace:
 def _fall_back(
     trace: _Trace, value_and_grad: ValueAndGrad, tol: float, max_iter: int
 ) -> Optimum:
-    """Go on from the best point by quasi-Newton steps."""
+    """Continue from the best point by quasi-Newton steps."""
     n_iter, n_evaluations = trace.n_iter, trace.n_evaluations
     seconds = trace.seconds
     show = trace.on_iteration

@@ -472,7 +472,7 @@ HEADER = "graph,left,right,label,distance"
     [
         ("", "is empty"),
         ("graph,left,right,distance\ng,a,p,1\n", "1 or 0 in a column 'label'"),
-        (f"{HEADER}\ng,a,p,1,0\ng,a,p,1,0\n", "second one at line 3"),
+        (f"{HEADER}\ng,a,p,1,0\ng,a,p,1,0\n", "and line 3"),
         (f"{HEADER}\ng,a,p,1,nan\n", "'distance' is missing"),
         (f"{HEADER}\ng,a,p,0,1\n", "left node 'a' of graph 'g'"),
         (f"{HEADER}\ng,a,p,1\n", "line 2 of"),

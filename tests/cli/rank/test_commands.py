@@ -849,7 +849,7 @@ def test_closed_standard_input(monkeypatch):
 
     monkeypatch.setattr("permatch.datasets.sources.sys.stdin", None)
     with (
-        pytest.raises(LetorFileError, match="it is closed. Pipe a file in"),
+        pytest.raises(LetorFileError, match="it is closed. Pipe in a file"),
         local_file("-"),
     ):
         pass
