@@ -163,7 +163,7 @@ BAD_LABELS = {
     "forbidden": (
         [[0, 1], [2, 1, 0]],
         errors.ForbiddenEdgeError,
-        r"matching of graph 1 uses the forbidden edge \(1, 1\). Allow it, or drop",
+        r"that of graph 1 uses the forbidden edge \(1, 1\). Allow it, or drop",
     ),
 }
 

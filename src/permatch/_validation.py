@@ -188,9 +188,9 @@ def no_perfect_matching(
     size = len(scores)
     n_allowed = int(np.isfinite(scores).sum())
     return InfeasibleGraphError(
-        f"the allowed edges of a graph must contain a perfect matching; the {n_allowed} of "
-        f"{size * size} allowed edges (score above -inf) of {name}, size {size}, do not. "
-        "Allow more edges, or drop the graph."
+        f"a graph needs a perfect matching among its allowed edges; {name} of size {size} "
+        f"has {n_allowed} of {size * size} edges allowed (score above -inf) and no perfect "
+        "matching. Allow more edges, or drop the graph."
     )
 
 

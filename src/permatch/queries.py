@@ -328,7 +328,7 @@ def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
             f"{len(sizes)} sizes that add up to {sizes.sum()}" if is_count else repr(group)
         )
         raise InvalidQueriesError(
-            "group must be the number of rows of each query, at least 1, adding up "
+            "group must be whole numbers of rows per query, at least 1, adding up "
             f"to {n_documents} rows; got {got}."
         )
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

@@ -311,7 +311,7 @@ def test_given_edges_by_label(call, score_file, given):
         (["ann:z"], "got 'ann:z'. The rows are 'ann', 'bob', 'bob'. The columns are 'x'"),
         (["3:0"], "from 0 to 2; got '3:0'"),
         (["-1:0"], "got '-1:0'"),
-        (["bob:x"], "which fits 2 edges: use numbers"),
+        (["bob:x"], "which matches 2 edges; use numbers"),
         (["ann:x", "0:1"], "each row at most once; got '0:1'"),
         (["ann:x", "1:0"], "each column at most once"),
         (["2:2"], "edge (2, 2) has score -inf"),

@@ -179,7 +179,7 @@ BAD_LINES = {
     "no index": ("1 qid:1 0.5", "index:value, such as 3:0.25; got '0.5'"),
     "negative index": ("1 qid:1 -1:0.5", "got '-1:0.5'"),
     "zero index": ("1 qid:1 0:0.5", "indices must be from 1.*got 0"),
-    "large index": ("1 qid:1 99999999999:0.5", "got index 99999999999"),
+    "large index": ("1 qid:1 99999999999:0.5", "got 99999999999"),
     "index beyond": ("1 qid:1 1048577:0.5", "to 1048576; got 1048577"),
     "twice": ("1 qid:1 1:0.5 2:0 1:0.7", "feature 1 is given twice"),
     "twice in a row": ("1 qid:1 1:0.5 1:0.5", "feature 1 is given twice"),
@@ -385,7 +385,7 @@ def test_some_folds_only(tmp_path):
     assert load_letor(root, folds=[1], dtype="float32").folds[0].test.X.dtype == np.float32
     one = load_letor(root / "Fold3")
     assert (one.name, one.folds[0].number) == ("MSLR-WEB10K", 3)
-    with pytest.raises(LetorFileError, match="Fold7 is required.*Fold1, Fold2.*Ask"):
+    with pytest.raises(LetorFileError, match="Fold7 is required.*Fold1, Fold2.*Choose"):
         load_letor(root, folds=[7])
     with pytest.raises(InvalidOptionError, match="at least one fold"):
         load_letor(root, folds=[])

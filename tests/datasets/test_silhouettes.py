@@ -184,7 +184,9 @@ def test_pairs_are_different_and_grow_from_the_same_start(data):
     np.testing.assert_array_equal(many.images[:5], few.images)
     for k in range(5):
         np.testing.assert_array_equal(many.matchings[k], few.matchings[k])
-    with pytest.raises(InvalidOptionError, match="8 images make 28 different pairs"):
+    with pytest.raises(
+        InvalidOptionError, match="at most 28, the number of pairs of 8 images"
+    ):
         data.pairs(29)
 
 

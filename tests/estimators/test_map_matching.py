@@ -412,7 +412,7 @@ def test_numbers_beyond_float64_are_said_to_be():
     labels = [[0, 1, 2]] * 3
     with pytest.raises(errors.PrecisionError, match="too little for float64"):
         MAPMatching().fit([1e-310 * graph for graph in graphs], labels)
-    with pytest.raises(errors.PrecisionError, match="beyond float64"):
+    with pytest.raises(errors.PrecisionError, match="exceed float64"):
         MAPMatching(scale_features=False).fit([1e200 * graph for graph in graphs], labels)
 
 

@@ -124,7 +124,7 @@ BAD = {
         ([HALF[:1]], [[0]]),
         {},
         InvalidGraphError,
-        r"graph 0 have shape \(1, 2\)",
+        r"graph 0 has shape \(1, 2\)",
     ),
     "scores": (
         ([HALF, 7 * HALF], [[0, 1]] * 2),

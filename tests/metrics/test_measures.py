@@ -110,7 +110,7 @@ BAD = {
     "NDCG@0": "k must be a whole number of at least 1, got 0",
     "NDCG@1.5": "a measure must be one of",
     "NDCG@x": "k must be a whole number of at least 1, got 'x'",
-    "MAP@3": "measure of whole lists; got @ 3",
+    "MAP@3": "measures whole lists; got @ 3",
     "MAP(no_relevant=x)": "no_relevant must be a number; got 'x'",
     "P(threshold=0)": "threshold must be a whole number of at least 1, got 0",
 }

@@ -254,7 +254,7 @@ BAD = {
     "lengths": (([1, 0, 1], [0.0, 1.0]), InvalidQueriesError, r"shape \(2,\).*\(3,\)"),
     "negative": (([1, -1], [0.0, 1.0]), GradeError, "got -1 at row 1"),
     "fraction": (([1, 0.5], [0.0, 1.0]), GradeError, "got 0.5 at row 1"),
-    "empty": (([], []), InvalidQueriesError, r"at least one document.*\(0,\)"),
+    "empty": (([], []), InvalidQueriesError, r"at least one; got shape \(0,\)"),
     "text": (([1], ["high"]), InvalidQueriesError, "one number per document"),
     "table": (([1, 1], np.zeros((2, 2))), InvalidQueriesError, r"\(2, 2\)"),
     "ids": (([1, 0], [0.0, 1.0], [1]), InvalidQueriesError, "qid must have one id"),

@@ -82,7 +82,7 @@ def test_draws_come_in_chunks(rng, monkeypatch):
 def test_bad_input():
     with pytest.raises(InvalidQueriesError, match=r"shapes \(2,\) and \(1,\)"):
         randomisation_test([1.0, 2.0], [1.0])
-    with pytest.raises(InvalidQueriesError, match="equally long"):
+    with pytest.raises(InvalidQueriesError, match="lists of equal length"):
         randomisation_test([], [])
     with pytest.raises(InvalidQueriesError, match="query 1 has nan and 2.0.*Leave out"):
         randomisation_test([1.0, np.nan], [1.0, 2.0])

@@ -198,7 +198,7 @@ def test_says_how_large_subsets_may_be():
     rows = draw_subsets(starts, grades, 150, n_subsets=0.01).groups[0].rows
     assert rows.shape[1] == 150
     assert (np.diff(np.sort(grades[rows])) <= 1).all()
-    with pytest.raises(SizeLimitError, match="at most 150, got 151.*Use 'all'"):
+    with pytest.raises(SizeLimitError, match="at most 150.*got 151. Use 'all'"):
         draw_subsets(starts, grades, 151)
 
 

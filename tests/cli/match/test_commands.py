@@ -513,7 +513,7 @@ def test_features_that_do_not_fit_the_model(call, tables, model_file, tmp_path):
     text = tables[0].read_text()
     path.write_text(text.replace("noise", "sound", 1))
     result = call("evaluate", model_file, path)
-    assert_failed(result, "'noise' not found among")
+    assert_failed(result, "'noise' not found in")
     valid = call("fit", tables[0], "-m", tmp_path / "m.json", "--valid", path)
     assert_failed(valid, f"{path}: the table must have the 3 features")
     assert files_in(tmp_path) == ["edges.csv"]
