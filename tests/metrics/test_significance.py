@@ -84,7 +84,7 @@ def test_bad_input():
         randomisation_test([1.0, 2.0], [1.0])
     with pytest.raises(InvalidQueriesError, match="lists of equal length"):
         randomisation_test([], [])
-    with pytest.raises(InvalidQueriesError, match="query 1 has nan and 2.0.*Leave out"):
+    with pytest.raises(InvalidQueriesError, match="query 1 has nan and 2.0.*Drop"):
         randomisation_test([1.0, np.nan], [1.0, 2.0])
     with pytest.raises(InvalidOptionError, match="n_resamples"):
         randomisation_test([1.0], [2.0], n_resamples=0)
