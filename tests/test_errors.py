@@ -257,7 +257,7 @@ def test_given_edges_that_cannot_be():
         pm.MatchingDistribution(scores, given={0: 1})
     with pytest.raises(errors.InfeasibleGraphError, match="no perfect matching"):
         _ = pm.MatchingDistribution(scores, given={1: 0}).marginals
-    with pytest.raises(errors.InvalidMatchingError, match="known already"):
+    with pytest.raises(errors.InvalidMatchingError, match="already given"):
         pm.MatchingDistribution(np.zeros((2, 2)), given={0: 0}).condition({0: 1})
 
 

@@ -122,7 +122,7 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
         f"\nHamming loss on {plural(config.n_test, 'test pair')}, mean and standard "
         f"deviation over {plural(config.n_repeats, 'repeat')}, against the number of "
         "training pairs. Difference: MAP less max-margin, within repeats. MAP fit: time "
-        "and evaluations with the alpha chosen.\n"
+        "and evaluations with the chosen alpha.\n"
     )
 
 

@@ -20,7 +20,7 @@ class Fit:
     Attributes
     ----------
     coef : ndarray of shape (d,)
-        Coefficients at the alpha chosen.
+        Coefficients at the chosen alpha.
     alpha : float
         That alpha; of equally good ones the strongest.
     path : list of [alpha, validation loss]
@@ -30,7 +30,7 @@ class Fit:
     n_evaluations : int
         Times that the training pairs were gone through, all alphas together.
     is_converged : bool
-        Whether the fit at the alpha chosen converged.
+        Whether the fit at the chosen alpha converged.
     gradient_error : float or None
         Largest standard error of an entry of the gradient; None where it is not known.
     """

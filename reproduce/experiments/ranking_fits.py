@@ -203,7 +203,7 @@ def _learn(model: Any, fold: Fold) -> tuple[FloatArray, Row]:
     train, validation = fold.train, fold.validation
     with quiet_fit():
         # The row says whether alpha is at the end of the grid.
-        warnings.filterwarnings("ignore", "the alpha chosen", UserWarning)
+        warnings.filterwarnings("ignore", "the chosen alpha", UserWarning)
         model.fit(
             train.X,
             train.y,

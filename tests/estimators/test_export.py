@@ -109,14 +109,14 @@ def test_names_of_the_model_unless_others_are_given(lists):
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_scaling_within_queries_cannot_be_served(lists, write):
     model = RankMatch(scaling="minmax").fit(*lists)
-    expected = r"scaling='minmax', which looks .* Fit it with scaling=None .*--scaling none"
+    expected = r"scaling='minmax', which uses .* Fit it with scaling=None .*--scaling none"
     with pytest.raises(InvalidOptionError, match=expected):
         write(model)
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_what_is_no_fitted_ranker_is_refused(write):
-    with pytest.raises(NotFittedError, match="this needs a fitted RankMatch"):
+    with pytest.raises(NotFittedError, match="a fitted RankMatch"):
         write(RankMatch())
     with pytest.raises(InvalidOptionError, match="must be a linear ranker .* MAPM"):
         write(MAPMatching())
@@ -125,7 +125,7 @@ def test_what_is_no_fitted_ranker_is_refused(write):
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_names_and_coefficients_that_no_server_takes(lists, write):
     model = RankMatch().fit(*lists)
-    with pytest.raises(InvalidOptionError, match="name must be a text that is not empty"):
+    with pytest.raises(InvalidOptionError, match="name must be a non-empty string"):
         write(model, name=" ")
     model.coef_ = np.array([1e39, 0.0, 0.0, 0.0])
     with pytest.raises(InvalidOptionError, match="must fit single precision"):

@@ -184,7 +184,7 @@ def test_history_counts_what_the_engine_did(data):
 
 
 def test_stopping_early_warns_and_keeps_the_estimate(data):
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 steps.*above tol=1e-06"):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 was reached.*above tol=1e-06"):
         model = MAPMatching(max_iter=2).fit(*data)
     assert not model.is_converged_
     assert model.n_iter_ == 2
@@ -359,7 +359,7 @@ BAD_OPTIONS = {
         "feature 1 has low 1.0 and high 0",
     ),
     "bounds nan": ({"bounds": (np.nan, 1.0)}, "feature 0 has low nan"),
-    "bounds infinite": ({"bounds": (np.inf, np.inf)}, "must be numbers; feature 0"),
+    "bounds infinite": ({"bounds": (np.inf, np.inf)}, "at most its high bound; feature 0"),
     "tol": ({"tol": 0.0}, "tol must be a finite number above 0; got 0.0"),
     "max_iter": ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
     "n_jobs": ({"n_jobs": 0}, "n_jobs must be"),
@@ -384,7 +384,7 @@ BAD_WEIGHTS = {
     "negative": ([1.0, -2.0], "graph 1 has -2.0"),
     "nan": ([np.nan, 1.0], "graph 0 has nan"),
     "all zero": ([0.0, 0.0], "all are 0"),
-    "text": (["a", "b"], "a number for every graph"),
+    "text": (["a", "b"], "one number per graph"),
 }
 
 
@@ -431,5 +431,5 @@ def test_features_near_the_largest_float_get_advice_that_works(kind, scale_featu
         errors.PrecisionError, match="graph 0 times .* Divide the features by a large"
     ):
         model.predict(features)
-    with pytest.raises(errors.PrecisionError, match="in fit and predict alike"):
+    with pytest.raises(errors.PrecisionError, match="in both fit and predict"):
         model.log_likelihood(features, labels)

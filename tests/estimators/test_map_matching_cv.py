@@ -29,7 +29,7 @@ def data(rng):
 def _no_word_about_the_edge():
     """Let the choice fall where it may, except in the tests about it."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the alpha chosen")
+        warnings.filterwarnings("ignore", message="the chosen alpha")
         yield
 
 
@@ -123,9 +123,9 @@ def test_ties_go_to_the_larger_alpha():
     [
         (
             [1e2, 1e3, 1e4],
-            "the alpha chosen, 100, is the smallest one tried.*smaller values",
+            "the chosen alpha, 100, is the smallest one tried.*smaller values",
         ),
-        ([1e-9, 1e-8, 1e-2], "the alpha chosen, 0.01, is the largest one.*Add larger"),
+        ([1e-9, 1e-8, 1e-2], "the chosen alpha, 0.01, is the largest one.*Add larger"),
     ],
 )
 def test_a_choice_at_the_edge_is_reported(alphas, message, rng):
@@ -215,7 +215,7 @@ def test_fits_that_do_not_converge_are_counted_in_one_warning(data):
     messages = [str(w.message) for w in record if w.category is ConvergenceWarning]
     assert len(messages) == 2
     assert "of the 8 fits on the path" in messages[0]
-    assert "the fit of MAPMatchingCV has not converged" in messages[1]
+    assert "the fit of MAPMatchingCV did not converge" in messages[1]
     assert not model.is_converged_
 
 
@@ -254,12 +254,12 @@ def test_ctrl_c_on_the_path_keeps_the_best_so_far(n_calls, rng, monkeypatch):
 BAD_OPTIONS = {
     "alphas empty": ({"alphas": []}, "at least one number"),
     "alphas number": ({"alphas": 0.1}, "sequence of numbers; got 0.1"),
-    "alphas negative": ({"alphas": [1.0, -1.0]}, "every one of alphas must.*got -1.0"),
+    "alphas negative": ({"alphas": [1.0, -1.0]}, "every alpha must.*got -1.0"),
     "alphas text": ({"alphas": "auto"}, "sequence of numbers; got 'auto'"),
     "scoring": ({"scoring": "accuracy"}, "'hamming', 'log_likelihood'; got 'accuracy'"),
     "one fold": ({"cv": 1}, "cv must be a whole number of at least 2, got 1"),
     "too many folds": ({"cv": 31}, "at most the number of graphs, 30; got 31.*validation="),
-    "cv type": ({"cv": 2.5}, "number of folds, a splitter.*got 2.5"),
+    "cv type": ({"cv": 2.5}, "number of folds, a scikit-learn splitter.*got 2.5"),
     "cv out of range": ({"cv": [([0, 1], [99])]}, r"graphs 0 .. 29; split 0 does not"),
     "cv empty side": ({"cv": [([0, 1], [2]), ([], [0])]}, "split 1 lacks one"),
     "seed": ({"cv": 3, "random_state": "x"}, "cv must be.*'x'"),

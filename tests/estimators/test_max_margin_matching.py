@@ -216,7 +216,7 @@ def test_warm_start_begins_at_the_last_fit(rng):
 def test_too_few_rounds_warn_and_keep_the_estimate(rng):
     graphs, matchings = noisy_pairs(rng, 30)
     model = MaxMarginMatching(alpha=1e-4, max_iter=3)
-    message = r"not converged: max_iter=3 was reached, and the duality gap is .*tol="
+    message = r"did not converge: max_iter=3 was reached, and the duality gap is .*tol="
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model.fit(graphs, matchings)
     assert caught[0].filename == __file__

@@ -111,7 +111,7 @@ def test_parameters_that_are_not_numbers_survive(model, tmp_path):
     assert (again.tol, again.max_iter) == (float(np.float32(0.1)), 7)
 
 
-@pytest.mark.filterwarnings("ignore:the alpha chosen")
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
 def test_the_path_of_a_cross_validation_survives(data, tmp_path):
     model = MAPMatchingCV(np.geomspace(1e-3, 1, 4), cv=3, random_state=0).fit(*data)
     model.save(tmp_path / "model.json")
@@ -120,10 +120,10 @@ def test_the_path_of_a_cross_validation_survives(data, tmp_path):
     same_attributes(model, again)
 
 
-@pytest.mark.filterwarnings("ignore:the alpha chosen")
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
 def test_a_splitter_is_not_kept_and_that_is_said(data, tmp_path):
     MAPMatchingCV([1e-2, 1.0], cv=KFold(3)).fit(*data).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match=r"cv=KFold\(n_splits=3.*default again"):
+    with pytest.warns(UserWarning, match=r"cv=KFold\(n_splits=3.*reset to its default"):
         assert load(tmp_path / "model.json").cv == 5
 
 
@@ -178,7 +178,7 @@ def test_classes_of_others_cannot_be_saved(data, tmp_path):
     class Custom(MAPMatching):
         pass
 
-    with pytest.raises(ModelFileError, match="MAPMatching, .*could not be loaded again"):
+    with pytest.raises(ModelFileError, match="MAPMatching, .*could not be loaded"):
         save_model(Custom().fit(*data), tmp_path / "model.json")
     assert not list(tmp_path.iterdir())
 
@@ -200,14 +200,14 @@ def test_every_truncation_is_refused(path):
             load(target)
     target.write_bytes(data[: len(data) // 2])
     with pytest.raises(
-        ModelFileError, match="cut short or damaged.*Copy it again, or save"
+        ModelFileError, match="truncated or damaged.*Copy it again, or save"
     ):
         load(target)
 
 
 FOREIGN = {
-    "empty": (b"", "is empty, no model. Copy it again"),
-    "text": (b"coef: 1, 2, 3", "no permatch model: it is not JSON. Give a file"),
+    "empty": (b"", "is empty, not a model. Copy it again"),
+    "text": (b"coef: 1, 2, 3", "not a permatch model: it is not JSON. Use a file"),
     "binary": (bytes(range(256)), "it is not JSON"),
     "pickle": (b"\x80\x04\x95\x10\x00", "it is not JSON"),
     "a list": (b"[1, 2]", "does not say 'permatch-model'"),
@@ -237,9 +237,9 @@ CHANGES = {
     "unknown class": ({"class": "Forest"}, "class 'Forest', unknown to.*knows MAPMatching"),
     "no class": ({"class": None}, "class None"),
     "dangerous class": ({"class": "os.system"}, "unknown to permatch"),
-    "coef too short": ({"coef": [1.0, 2.0]}, "coef must hold.*each of the 4.*got 2"),
-    "coef too long": ({"coef": [1.0] * 5}, "coef must hold.*got 5"),
-    "scale too short": ({"scale": [1.0]}, "scale must hold.*got 1"),
+    "coef too short": ({"coef": [1.0, 2.0]}, "coef must have.*each of the 4.*got 2"),
+    "coef too long": ({"coef": [1.0] * 5}, "coef must have.*got 5"),
+    "scale too short": ({"scale": [1.0]}, "scale must have.*got 1"),
     "coef text": ({"coef": ["1"] * 4}, "coef must be a list of finite numbers"),
     "coef boolean": ({"coef": [True] * 4}, "coef must be a list"),
     "coef overflow": ({"coef": [10**400] * 4}, "coef must be a list"),
@@ -272,8 +272,11 @@ CHANGES = {
         "value of history_ cannot be read",
     ),
     "fitted none": ({"fitted": None}, "fitted must be an object"),
-    "private attribute": ({"fitted": {"__class__": 1}}, "'__class__' is no name"),
-    "method": ({"fitted": {"predict": 1}}, "'predict' is no name of a fitted attribute"),
+    "private attribute": ({"fitted": {"__class__": 1}}, "'__class__' is not the name"),
+    "method": (
+        {"fitted": {"predict": 1}},
+        "'predict' is not the name of a fitted attribute",
+    ),
 }
 
 
@@ -298,7 +301,7 @@ def test_values_nested_too_deep(key, depth, path):
 
 def test_nesting_beyond_what_json_reads(path):
     path.write_text('{"format": "permatch-model", "coef": ' + "[" * 10**6)
-    with pytest.raises(ModelFileError, match="a permatch model cut short or damaged"):
+    with pytest.raises(ModelFileError, match="a truncated or damaged permatch model"):
         load(path)
 
 
@@ -316,7 +319,7 @@ def test_nan_among_the_coefficients(path):
     document = json.loads(text)
     document["coef"][0] = float("nan")
     path.write_text(json.dumps(document))
-    with pytest.raises(ModelFileError, match="NaN is no JSON"):
+    with pytest.raises(ModelFileError, match="NaN is not JSON"):
         load(path)
 
 

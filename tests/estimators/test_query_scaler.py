@@ -102,7 +102,7 @@ def test_queries_must_not_get_lost_on_the_way(lists):
     X, qid = lists
     scaler = QueryScaler().fit(X, qid=qid)
     with pytest.raises(
-        InvalidQueriesError, match="told the queries.*set_transform_request"
+        InvalidQueriesError, match="needs the queries.*set_transform_request"
     ):
         scaler.transform(X)
 
@@ -187,7 +187,9 @@ def test_sparse_entries_given_twice():
 
 def test_sparse_features_that_would_become_dense():
     X = sparse.csr_array(np.array([[0.0, 0.0], [0.0, -1.0]]))
-    with pytest.raises(InvalidQueriesError, match=r"feature 1 is, in query.*toarray\(\)"):
+    with pytest.raises(
+        InvalidQueriesError, match=r"feature 1 is negative in query.*toarray\(\)"
+    ):
         QueryScaler().fit_transform(X, qid=[1, 1])
     with pytest.raises(InvalidQueriesError, match="only be scaled by 'minmax'.*dense"):
         QueryScaler("standard").fit_transform(abs(X), qid=[1, 1])

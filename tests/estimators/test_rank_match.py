@@ -352,8 +352,12 @@ WRONG = {
     "too few": ({"subset_size": 2}, errors.GradeError, "at least 3"),
     "too many": ({"subset_size": 40}, errors.SizeLimitError, "at most 20"),
     "alpha": ({"alpha": -1}, errors.InvalidOptionError, "alpha must be a finite number"),
-    "levels": ({"levels": [0, 1]}, errors.InvalidOptionError, "every grade from 0 to 2"),
-    "falling": ({"levels": [2, 1, 0]}, errors.InvalidOptionError, "never falling"),
+    "levels": (
+        {"levels": [0, 1]},
+        errors.InvalidOptionError,
+        "one number per grade from 0 to 2",
+    ),
+    "falling": ({"levels": [2, 1, 0]}, errors.InvalidOptionError, "non-decreasing"),
     "level name": ({"levels": "ranks"}, errors.InvalidOptionError, "'grades' or 'gains'"),
     "form": ({"form": "quick"}, errors.InvalidOptionError, "form must be one of"),
     "weight": ({"query_weight": 1}, errors.InvalidOptionError, "query_weight must be one"),
@@ -416,7 +420,7 @@ def test_new_documents_must_have_the_features_of_the_old():
     model = pm.RankMatch().fit(pd.DataFrame(X, columns=["a", "b", "c"]), y, qid)
     with pytest.raises(errors.InvalidQueriesError, match="3 features.*got 2"):
         model.predict(X[:, :2])
-    with pytest.raises(errors.InvalidQueriesError, match="column 1 is 'c', not 'b'"):
+    with pytest.raises(errors.InvalidQueriesError, match="column 1 is 'c' instead of 'b'"):
         model.predict(pd.DataFrame(X, columns=["a", "c", "b"]))
     with pytest.raises(errors.InvalidQueriesError, match="got neither"):
         model.score(X, y)
@@ -497,7 +501,7 @@ def test_the_exact_form_refuses_lists_it_cannot_count():
     X, _, _ = judged_lists(n_queries=2, length=100)
     y = np.arange(200) % 12
     with pytest.raises(
-        errors.SizeLimitError, match="list 0, of 100 documents in 12 grades"
+        errors.SizeLimitError, match="list 0, with 100 documents in 12 grades"
     ):
         pm.RankMatch(form="exact").fit(X, y, group=[100, 100])
 

@@ -15,7 +15,7 @@ from tests.estimators.test_rank_match import judged_lists
 ALPHAS = [1e-2, 1e-1, 1.0, 10.0, 100.0]
 
 # On little data the choice often lies at the end of the grid.
-pytestmark = pytest.mark.filterwarnings("ignore:the alpha chosen")
+pytestmark = pytest.mark.filterwarnings("ignore:the chosen alpha")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_callable_scoring_sees_grades_scores_and_query_numbers():
 
 def test_ties_go_to_the_strongest_and_edges_are_told():
     X, y, qid = judged_lists(n_queries=10)
-    with pytest.warns(UserWarning, match="alpha chosen, 10, is the largest one tried"):
+    with pytest.warns(UserWarning, match="chosen alpha, 10, is the largest one tried"):
         model = pm.RankMatchCV(alphas=[1, 10], cv=2, scoring=lambda *_: 0.5).fit(X, y, qid)
     assert model.alpha_ == 10
 
@@ -155,7 +155,7 @@ def test_a_validation_frame_must_have_the_columns_of_training():
     pd = pytest.importorskip("pandas")
     X, y, qid = judged_lists()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    with pytest.raises(errors.InvalidQueriesError, match="column 0 is 'c', not 'a'"):
+    with pytest.raises(errors.InvalidQueriesError, match="column 0 is 'c' instead of 'a'"):
         pm.RankMatchCV().fit(frame, y, qid, validation=(frame[["c", "b", "a"]], y, qid))
 
 

@@ -97,4 +97,4 @@ def test_bounds_that_are_unknown_stay_unknown():
 def test_steps_run_out():
     found = minimize_noisy(Parabola(noise=1e-3), np.full(3, 100.0), tol=1e-9, max_iter=1)
     assert not found.is_converged
-    assert found.message == "max_iter=1 steps were taken"
+    assert found.message == "max_iter=1 was reached"

@@ -1,9 +1,8 @@
 """One search over alpha for all estimators: from strong to weak, on every split at once.
 
-Each fit begins where the one at the last alpha ended.  Of equally good alphas the largest
-is taken.  The model is then fitted at it on all training data, beginning at the mean of the
-coefficients of the splits; with a validation set, which never trains, the model of the path
-is kept.
+Each fit starts where the last alpha's ended.  Ties go to the largest alpha.  The model is
+then refitted on all training data, starting from the mean coefficients of the splits; with
+a validation set, which never trains, the model of the path is kept.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +26,7 @@ from permatch.optimizers import BundleOptimum, Optimum
 # Mean scores closer than this are tied; they differ by the order of a sum.
 _TIE = 1e-12
 
-#: From coefficients to a figure on data held out.
+#: From coefficients to a score on held-out data.
 Judge = Callable[[FloatArray], float]
 
 
@@ -41,7 +40,7 @@ class Tried:
 
 
 class Fold:
-    """One split: a problem to solve, a judge of what comes out, and where it has got to."""
+    """One split: a problem to solve, a judge of its solutions, and the current one."""
 
     def __init__(
         self, problem: LinearProblem, judge: Judge, options: dict[str, Any]
@@ -52,7 +51,7 @@ class Fold:
         self._options = options
 
     def advance(self, alpha: float) -> Tried:
-        """Fit at the next alpha, beginning where the last fit ended.
+        """Fit at the next alpha, starting where the last fit ended.
 
         Raises KeyboardInterrupt if the fit was interrupted.
         """
@@ -65,14 +64,14 @@ class Fold:
         score = self._judge(coef)
         if np.isnan(score):
             raise InvalidOptionError(
-                f"scoring must give a number for every alpha; got NaN at alpha={alpha:g}."
+                f"scoring must return a number; got NaN at alpha={alpha:g}."
             )
         return Tried(float(score), coef, optimum)
 
 
 @dataclass(frozen=True, eq=False)
 class AlphaPath:
-    """What was tried: a row for every alpha that all splits have seen, from strong on."""
+    """The results: one row per alpha that all splits have tried, from strong to weak."""
 
     alphas: list[float]
     rows: list[list[Tried]]
@@ -80,11 +79,11 @@ class AlphaPath:
 
     @property
     def n_open(self) -> int:
-        """How many of the fits have not converged."""
+        """Number of fits that did not converge."""
         return sum(not tried.optimum.is_converged for row in self.rows for tried in row)
 
     def results(self, n_splits: int) -> dict[str, Any]:
-        """Return a table of what was tried, by alpha and split."""
+        """Return the results as a table, by alpha and split."""
         shape = (len(self.rows), n_splits)
         scores = np.array([[tried.score for tried in row] for row in self.rows])
         scores = scores.reshape(shape)
@@ -103,7 +102,7 @@ def walk(
     alphas: list[float],
     show: Callable[[int], None] | None = None,
 ) -> AlphaPath:
-    """Try one alpha after another on all folds; after Ctrl-C, return what is complete."""
+    """Try the alphas in turn on all folds; after Ctrl-C, return complete rows."""
     rows: list[list[Tried]] = []
     try:
         for alpha in alphas:
@@ -122,9 +121,9 @@ def walk(
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AlphaSearch(LinearModel):
-    """Chooses alpha, then learns at it.
+    """Choose alpha, then fit with it.
 
-    Subclasses are linear models with these parameters in place of `alpha` and `warm_start`.
+    Subclasses are linear models with these parameters instead of `alpha` and `warm_start`.
     """
 
     alpha: float = field(default=np.nan, init=False)
@@ -146,11 +145,11 @@ class AlphaSearch(LinearModel):
             raise InvalidOptionError(
                 f"alphas must be a sequence of numbers; got {alphas!r}."
             )
-        checked = {check_number(alpha, "every one of alphas") for alpha in alphas}
+        checked = {check_number(alpha, "every alpha") for alpha in alphas}
         if not checked:
-            raise InvalidOptionError("alphas must hold at least one number; got none.")
+            raise InvalidOptionError("alphas must have at least one number; got none.")
         if 0.0 in checked and not self._is_zero_allowed:
-            raise InvalidOptionError("every one of alphas must be above 0; got 0.")
+            raise InvalidOptionError("every alpha must be above 0; got 0.")
         return sorted(checked, reverse=True)
 
     def _default_alphas(self) -> Any:
@@ -164,7 +163,7 @@ class AlphaSearch(LinearModel):
         n_folds = check_count(self.cv, "cv", 2)
         if n_folds > n_all:
             raise InvalidOptionError(
-                f"cv must be at most the number of {things}, {n_all}; got {n_folds}. Give "
+                f"cv must be at most the number of {things}, {n_all}; got {n_folds}. Use "
                 f"a smaller cv, or validation={other}."
             )
         shuffled = KFold(n_folds, shuffle=True, random_state=self.random_state)
@@ -181,7 +180,7 @@ class AlphaSearch(LinearModel):
         is_refitted: bool,
         is_more_better: bool = True,
     ) -> Optimum | BundleOptimum | None:
-        """Choose alpha on the splits and learn at it; None if interrupted.
+        """Choose alpha on the splits and fit with it; None if interrupted.
 
         Parameters
         ----------
@@ -190,15 +189,15 @@ class AlphaSearch(LinearModel):
         splits : list of pairs
             Data to train on and data held out.
         judge_on : callable
-            From data held out to what judges coefficients on it.
+            From held-out data to a judge of coefficients.
         n_jobs : int
             Threads.
         fitted : dict
-            Attributes for the fitted model to have.
+            Attributes of the fitted model.
         is_refitted : bool
-            Whether to learn from all data at the end, or keep the model of the path.
+            Whether to refit on all data at the end, or keep the model of the path.
         is_more_better : bool
-            Whether the judge's figure is a score, not a loss.
+            Whether the judge returns a score instead of a loss.
         """
         alphas, options = self._check_alphas(), self._solver_options()
         folds = [
@@ -215,7 +214,7 @@ class AlphaSearch(LinearModel):
             warn_caller(
                 f"the fit of {title} was interrupted after {len(path.rows)} of "
                 f"{len(alphas)} alphas; the best of these is kept, with coefficients "
-                "averaged over the splits. Fit again for the others.",
+                "averaged over the splits. Fit again to try the others.",
                 ConvergenceWarning,
             )
             return None
@@ -223,7 +222,7 @@ class AlphaSearch(LinearModel):
         if not is_refitted:
             return path.rows[best][0].optimum
         problem = self._problem(data, n_jobs)
-        # The mean over the folds is a good place to begin.
+        # The mean over the folds is a good start.
         optimum = problem.settle(self.alpha_, self.coef_ * problem.scale, **options)
         self._adopt(problem, optimum)
         return optimum
@@ -249,13 +248,12 @@ class AlphaSearch(LinearModel):
         return best
 
     def _warn_of_path(self, path: AlphaPath, n_splits: int) -> None:
-        """Warn, on behalf of the caller of `fit`, of a path that is not to be relied on."""
+        """Warn the caller of `fit` of an unreliable path."""
         if path.n_open:
             warn_caller(
                 f"{path.n_open} of the {len(path.rows) * n_splits} fits on the path of "
-                f"{type(self).__name__} have not converged; their scores are those of the "
-                "best coefficients seen. Raise max_iter or tol, or drop the smallest "
-                "alphas.",
+                f"{type(self).__name__} did not converge; they are scored by their best "
+                "coefficients. Raise max_iter or tol, or drop the smallest alphas.",
                 ConvergenceWarning,
             )
         largest, smallest = path.alphas[0], path.alphas[-1]
@@ -263,6 +261,6 @@ class AlphaSearch(LinearModel):
             is_largest = self.alpha_ == largest
             most, more = ("largest", "larger") if is_largest else ("smallest", "smaller")
             warn_caller(
-                f"the alpha chosen, {self.alpha_:g}, is the {most} one tried; a better one "
+                f"the chosen alpha, {self.alpha_:g}, is the {most} one tried; a better one "
                 f"may lie beyond. Add {more} values to alphas."
             )

@@ -1,4 +1,4 @@
-"""What all models can do, and what linear ones share: they solve a problem and keep it."""
+"""The base of all models, and of linear ones, which solve a problem."""
 
 from os import PathLike
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from permatch.optimizers import BundleOptimum, Optimum
 
 
 class BaseModel(BaseEstimator):
-    """A model that is fitted, saved and loaded again.
+    """A model that can be fitted, saved and loaded.
 
     A subclass whose `fit` sets ``n_features_in_`` and ``feature_names_`` is saved with all
     attributes that end in an underscore.
@@ -27,18 +27,18 @@ class BaseModel(BaseEstimator):
     n_features_in_: int
     feature_names_: list[str] | None
 
-    #: How to fit one, for those who have not.
+    #: How to fit the model, for messages.
     _fit_call: ClassVar[str]
-    #: Arrays with a number per feature, which have a place of their own in model files.
+    #: Arrays with a number per feature, stored separately in model files.
     _by_feature: ClassVar[tuple[str, ...]] = ()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a JSON file, to be read by `permatch.load`.
+        """Write the fitted model to a JSON file; `permatch.load` reads it.
 
         Parameters
         ----------
         path : str or path
-            An existing file is replaced, and never left half-written.
+            An existing file is replaced, never left half-written.
         """
         self._check_fitted()
         save_model(self, path)
@@ -49,14 +49,13 @@ class BaseModel(BaseEstimator):
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"this needs a fitted {type(self).__name__}, and this one has not been "
-                f"fitted. Call {self._fit_call} first, or read a fitted model with "
-                "permatch.load."
+                f"a fitted {type(self).__name__} is required; this one is not fitted. Call "
+                f"{self._fit_call} first, or load a fitted model with permatch.load."
             )
 
 
 class LinearModel(BaseModel):
-    """A model with a coefficient for every feature, found by solving a `LinearProblem`.
+    """A model with one coefficient per feature, found by solving a `LinearProblem`.
 
     Subclasses have the parameters named below.
     """
@@ -78,7 +77,7 @@ class LinearModel(BaseModel):
     _is_zero_allowed: ClassVar[bool] = True
 
     def _problem(self, data: Any, n_jobs: int) -> LinearProblem:
-        """Return what is to be minimised over checked training data."""
+        """Return the objective over checked training data."""
         raise NotImplementedError
 
     def _solver_options(self) -> dict[str, Any]:
@@ -116,5 +115,5 @@ class LinearModel(BaseModel):
             setattr(self, name, value)
 
     def _warn(self, optimum: Optimum | BundleOptimum) -> None:
-        """Warn, on behalf of the caller of `fit`, of what is not to be relied on."""
+        """Warn the caller of `fit` of unreliable results."""
         warn_unless_converged(optimum, type(self).__name__, getattr(self, "tol", np.nan))

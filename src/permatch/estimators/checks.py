@@ -31,7 +31,7 @@ def with_weight(data: DataSet) -> DataSet:
 
 
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
-    """Return one distinct name per feature, or None if there are none."""
+    """Return one distinct name per feature, or None."""
     if names is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a fit shows on its way to the tolerance, and says when it has not got there."""
+"""Progress of a fit towards its tolerance, and warnings if it was not reached."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from permatch.optimizers import BundleOptimum, Optimum
 
 
 class GradientPercent:
-    """Shows how far the logarithm of the gradient norm has come on its way to `tol`."""
+    """Progress of the logarithm of the gradient norm towards `tol`."""
 
     def __init__(self, tol: float, show: Callable[[int], None]) -> None:
         self.tol = tol
@@ -29,7 +29,7 @@ class GradientPercent:
 
 
 class GapPercent:
-    """Shows how far the logarithm of the gap has come on its way from 1 to `tol`."""
+    """Progress of the logarithm of the gap from 1 towards `tol`."""
 
     def __init__(self, tol: float, show: Callable[[int], None]) -> None:
         self.tol = tol
@@ -42,7 +42,7 @@ class GapPercent:
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn on behalf of whoever called the package."""
+    """Warn at the line that called the package."""
     frame, level = sys._getframe(1), 2
     while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
         frame, level = frame.f_back, level + 1
@@ -50,7 +50,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def warn_unless_converged(optimum: Optimum | BundleOptimum, name: str, tol: float) -> None:
-    """Warn, on behalf of the caller of `fit`, that it ended early and what was kept."""
+    """Warn the caller of `fit` that it ended early."""
     if isinstance(optimum, BundleOptimum):
         steps, measure, got = "rounds", "duality gap", f"{optimum.gap:.2g} of the objective"
     else:
@@ -58,19 +58,19 @@ def warn_unless_converged(optimum: Optimum | BundleOptimum, name: str, tol: floa
     if optimum.is_interrupted:
         message = (
             f"the fit of {name} was interrupted after {optimum.n_iter} {steps}; the best "
-            f"coefficients so far are kept, with a {measure} of {got}. Fit again for "
-            "better ones."
+            f"coefficients so far are kept, with a {measure} of {got}. Fit again to "
+            "improve them."
         )
     elif isinstance(optimum, Optimum) and optimum.has_no_end:
         message = (
-            f"the fit of {name} has no best coefficients: the data are separable, so that "
-            "without a penalty larger coefficients always fit better. Those kept are where "
-            f"the gradient norm fell below tol={tol:g}; their size, and probabilities near "
-            "0 and 1, mean nothing. Use alpha above 0."
+            f"the fit of {name} has no best coefficients: the data are separable, so "
+            "without a penalty larger coefficients always fit better. It stopped where the "
+            f"gradient norm fell below tol={tol:g}; the size of the coefficients, and "
+            "probabilities near 0 and 1, mean nothing. Use alpha above 0."
         )
     elif not optimum.is_converged:
         message = (
-            f"the fit of {name} has not converged: {optimum.message}, and the {measure} is "
+            f"the fit of {name} did not converge: {optimum.message}, and the {measure} is "
             f"{got}, above tol={tol:g}. The best coefficients so far are kept. Raise "
             "max_iter, alpha or tol."
         )

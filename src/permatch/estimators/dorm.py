@@ -1,4 +1,4 @@
-"""Direct optimisation of ranking measures: the max-margin rival of RankMatch."""
+"""Direct optimisation of ranking measures: the max-margin counterpart of RankMatch."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -22,58 +22,57 @@ class DORM(LinearRanker):
         alpha/2 |coef * scale|^2
         + mean( max over orders pi of 1 - ndcg(pi) + sum_i (c(pi(i)) - c(y(i))) s_i ),
 
-    where the maximum is an assignment problem.  It learns from the very subsets that
-    `RankMatch` draws with the same seed.
+    where the maximum is an assignment problem.  With the same seed it learns from the same
+    subsets as `RankMatch`.
 
     Parameters
     ----------
     subset_size : int, "grades" or "all"
-        A number M: subsets of M documents drawn from a query so that all its grades are
-        in.  "grades": the same, M being the number of grades in the query.  "all": whole
-        lists, with weights proportional to the discount, for which the maximum is a sort.
+        A number M: subsets of M documents drawn so that all grades of the query occur.
+        "grades": the same, with M the number of grades of the query.  "all": whole lists,
+        with weights proportional to the discount, for which the maximum is a sort.
     alpha : float
         Strength of the penalty, above 0, on the coefficients of the scaled features.
     position_weights : None, "discount" or sequence of M numbers
-        Weights of the positions of a subset, best first, never rising; None
-        means M - 1, ..., 1, 0.
+        Weights of the positions of a subset, best first, non-increasing; default:
+        M - 1, ..., 1, 0.
     n_subsets : float
-        Subsets drawn from a query, as a multiple of its documents times M.
+        Subsets per query, as a multiple of documents x M.
     loss : {"ndcg", "dcg", "hamming"}
-        What the margin is measured in, for subsets: 1 - NDCG, the same without dividing by
-        the best possible, or the share of positions that hold a document of another grade.
+        Margin for subsets: 1 - NDCG, the same without dividing by the best possible, or the
+        share of positions with a document of another grade.
     ties : {"average", "first"}
-        What documents of equal grade in a subset have as observed weight: the mean of
-        those of their positions, or those of the order in which they come.
+        Documents of equal grade in a subset share the mean weight of their positions, or
+        keep the order drawn.
     missing_grades : {"skip", "fill"}
-        Whether a query that lacks a grade others have gives no subsets of a fixed size M,
-        or subsets with the grades it has.
+        With a fixed size M, skip queries that lack a grade other queries have, or draw
+        subsets with the grades they have.
     query_weight : {"observations", "queries", "per_document", "per_relevant"}
-        What a query weighs against others: its number of observations (1 for "all"), 1,
-        1 / its documents, or 1 / its documents of grade 1 and up.
+        Weight of a query: its number of observations (1 for "all"), 1, 1 / its documents,
+        or 1 / its documents of grade 1 or higher.
     scaling : None, "minmax" or "standard"
-        Whether to scale features within each query first, as `QueryScaler` does.
+        Scale features within each query first, as `QueryScaler` does.
     scale_features : bool
-        Whether the penalty sees every feature in units of its standard deviation within
-        queries.
+        Penalise every feature in units of its standard deviation within queries.
     tol : float
-        Largest duality gap accepted as converged, as a fraction of the objective.
+        Duality gap to reach, as a fraction of the objective.
     max_iter : int
-        Most rounds of the bundle solver.
+        Maximum rounds of the bundle solver.
     warm_start : bool
-        Whether to begin at the ``coef_`` of the last fit instead of at zero.
+        Start from the ``coef_`` of the last fit instead of zero.
     random_state : int
         Seed of the subsets.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No result depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
     verbose : bool
-        Whether to show a progress bar.
+        Show a progress bar.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the (query-scaled) features.
     scale_ : ndarray of shape (d,)
-        What every feature was divided by for the penalty.
+        Divisor of every feature in the penalty.
     n_features_in_ : int
         Number of features, d.
     feature_names_ : list of str or None
@@ -83,7 +82,7 @@ class DORM(LinearRanker):
     n_iter_ : int
         Rounds of the bundle solver.
     is_converged_ : bool
-        Whether the gap got as small as `tol`.
+        Whether the gap reached `tol`.
     history_ : list of dict
         ``iteration``, ``loss``, ``lower_bound``, ``gap``, ``evaluations`` and ``seconds``.
 

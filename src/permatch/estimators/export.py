@@ -1,11 +1,11 @@
-"""A linear ranker in the formats of the systems that serve it.
+"""Export linear rankers to serving systems.
 
-A document's score is ``<coef_, features>``, and nothing else is needed to rank.  Scaling
-within queries is not linear in the features of one document, so a model fitted with it
-cannot be written this way.  All three formats compute in single precision.
+A document's score is ``<coef_, features>``.  Scaling within queries is not linear in the
+features of one document, so a model fitted with it cannot be exported.  All three formats
+compute in single precision.
 
 * ONNX: a matrix product, input ``X`` (n, d) float, output ``scores`` (n,) float.
-* Solr: what its ``model-store`` takes, an ``org.apache.solr.ltr.model.LinearModel``.
+* Solr: for its ``model-store``, an ``org.apache.solr.ltr.model.LinearModel``.
 * Elasticsearch and OpenSearch with the Learning to Rank plugin: the body of
   ``POST _ltr/_featureset/<feature set>/_createmodel``, of the type ``model/linear``.
 """
@@ -45,9 +45,9 @@ def to_onnx(
     name : str
         Name of the graph.
     feature_names : sequence of str, optional
-        Names kept in the file's metadata, instead of the model's own.
+        Names in the file's metadata, instead of the model's own.
     feature_prefix : str
-        Features without a name are called this and their number, from 1 on.
+        Features without a name are called this plus their number, from 1.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def to_onnx(
     helper = require("onnx.helper", "serving")
     values = np.array(list(weights.values()), dtype=np.float32)
     real = onnx.TensorProto.FLOAT
-    # A vector would do in place of the column, but not for runtimes given no documents.
+    # A vector would do instead of the column, but fails in runtimes given no documents.
     graph = helper.make_graph(
         [
             helper.make_node("MatMul", ["X", "coef"], ["column"]),
@@ -104,12 +104,12 @@ def to_solr(
     feature_names : sequence of str, optional
         Names of the features in Solr's feature store, instead of the model's own.
     feature_prefix : str
-        Features without a name are called this and their number, from 1 on.
+        Features without a name are called this plus their number, from 1.
 
     Returns
     -------
     dict
-        To be written as JSON and sent to ``/schema/model-store`` of a collection.
+        Send it as JSON to ``/schema/model-store`` of a collection.
     """
     weights = _serving_weights(model, feature_names, feature_prefix)
     return {
@@ -138,13 +138,13 @@ def to_elasticsearch_ltr(
     feature_names : sequence of str, optional
         Names of the features in the plugin's feature set, instead of the model's own.
     feature_prefix : str
-        Features without a name are called this and their number, from 1 on.
+        Features without a name are called this plus their number, from 1.
 
     Returns
     -------
     dict
-        To be written as JSON and sent to ``_ltr/_featureset/<feature set>/_createmodel``.
-        OpenSearch takes the same.
+        Send it as JSON to ``_ltr/_featureset/<feature set>/_createmodel`` of Elasticsearch
+        or OpenSearch.
     """
     weights = _serving_weights(model, feature_names, feature_prefix)
     definition = json.dumps(weights)  # the plugin wants a string that holds JSON
@@ -163,16 +163,16 @@ def _serving_weights(
     if not isinstance(model, LinearRanker):
         names = [row.name for row in ESTIMATORS.values() if row.task == "rank"]
         raise InvalidOptionError(
-            "a model to be served must be a linear ranker of permatch "
+            "a model to export must be a linear ranker of permatch "
             f"({', '.join(names)}); got {type(model).__name__}."
         )
     model._check_fitted()
     scaling = model.get_params()["scaling"]
     if scaling is not None:
         raise InvalidOptionError(
-            "a model to be served must score each document by its own features; this one "
-            f"was fitted with scaling={scaling!r}, which looks at all documents of a "
-            "query. Fit it with scaling=None (on the command line: --scaling none)."
+            "a model to export must score each document by its own features; this one "
+            f"was fitted with scaling={scaling!r}, which uses all documents of a query. "
+            "Fit it with scaling=None (on the command line: --scaling none)."
         )
     names = check_feature_names(feature_names, model.n_features_in_)
     if names is None:
@@ -181,13 +181,13 @@ def _serving_weights(
         names = [f"{feature_prefix}{k}" for k in range(1, model.n_features_in_ + 1)]
     if not (np.abs(model.coef_) <= np.finfo(np.float32).max).all():
         raise InvalidOptionError(
-            "coefficients of a model to be served must fit single precision; one is above "
-            "3e38. Bring the features to a sensible range and fit again."
+            "coefficients of a model to export must fit single precision; one is above "
+            "3e38. Rescale the features and fit again."
         )
     return dict(zip(names, model.coef_.tolist(), strict=True))
 
 
 def _check_name(name: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise InvalidOptionError(f"name must be a text that is not empty; got {name!r}.")
+        raise InvalidOptionError(f"name must be a non-empty string; got {name!r}.")
     return name

@@ -1,4 +1,4 @@
-"""Rankers with a coefficient for every feature."""
+"""Rankers with one coefficient per feature."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from permatch.queries import QuerySet
 class LinearRanker(LinearModel, BaseRanker):
     """A linear model of relevance: documents are ranked by ``<coef_, features>``.
 
-    Subclasses say in `_problem` what is minimised over judged lists.
+    Subclasses define the objective over judged lists in `_problem`.
 
     Examples
     --------

@@ -24,87 +24,84 @@ _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
 @dataclass(eq=False, repr=False)
 class MAPMatching(BaseMatcher):
-    """Learn the weights of a matching from labelled matches, by maximum a posteriori.
+    """Learn to match from labelled matchings, by maximum a posteriori.
 
     Minimises, with phi the summed features of the labelled edges of a graph,
 
         alpha/2 |coef * scale|^2 + mean( log_partition - <coef, phi> ),
 
-    which is convex; with an exact engine so are value and gradient exact.  Graphs too large
-    for that are learnt from with an engine that approximates or draws.
+    which is convex.  Value and gradient are exact with an exact engine; large graphs need
+    an engine that approximates or samples.
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty, at least 0.  It acts on the coefficients of the scaled
-        features, so it means the same in every unit.
+        features, so it does not depend on their units.
     engine : str or engine object
-        Computes log-partitions and marginals.  From 20 nodes on "nesting", which draws, or
+        Computes log-partitions and marginals.  From 20 nodes, "nesting", which samples, and
         "bethe", which approximates, are far faster than exact engines.
     solver : {"lbfgs", "bfgs"}
-        Limited-memory BFGS, or the full BFGS of the paper, which takes no bounds.
+        Limited-memory BFGS, or the full BFGS of the paper, which supports no bounds.
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
         Limits of the coefficients in the units of the features: numbers, arrays of shape
         (d,), or None for no limit on that side.
     scale_features : bool
-        Whether to divide every feature by its standard deviation over all training edges.
+        Divide every feature by its standard deviation over all training edges.
     tol : float
-        Largest entry of the gradient, by the scaled coefficients, accepted as converged;
-        with an engine that draws, entries that cannot be told from zero are accepted too.
+        Largest entry of the gradient (by scaled coefficients) to reach; with a sampling
+        engine, a gradient that is zero within its noise is accepted too.
     max_iter : int
-        Most steps of the solver.
+        Maximum steps of the solver.
     warm_start : bool
-        Whether to begin at the ``coef_`` of the last fit instead of at zero.
+        Start from the ``coef_`` of the last fit instead of zero.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No result depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
     verbose : bool
-        Whether to show a progress bar.
+        Show a progress bar.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the features.
     scale_ : ndarray of shape (d,)
-        What every feature was divided by.
+        Divisor of every feature.
     n_features_in_ : int
         Number of features, d.
     feature_names_ : list of str or None
-        Their names, if `fit` was given any.
+        Their names, if known.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
-        Whether the gradient got as small as `tol`, or cannot be told from zero; False on
-        separable data with ``alpha=0``, which have no best coefficients.
+        Whether the gradient reached `tol`, or is zero within its noise; False on separable
+        data with ``alpha=0``, which have no best coefficients.
     history_ : list of dict
-        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds`` from the
-        start on.
+        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``.
     gradient_error_ : float
         Largest standard error of an entry of the gradient at ``coef_``: 0 with exact
-        inference, NaN with an engine that says nothing of its errors (`Bethe`).
+        inference, NaN if the engine reports no errors (`Bethe`).
     is_exact_ : bool
         Whether all inference of the fit was exact.
 
     Notes
     -----
     An evaluation costs one inference per graph.  A fit that ends early, at `max_iter` or by
-    Ctrl-C, warns and keeps the best coefficients seen.
+    Ctrl-C, warns and keeps the best coefficients.
 
-    Engines that draw (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine`
-    beyond the exact sizes) get the same seed at every evaluation.  The fit begins with a
-    16th of their draws and quadruples them wherever the gradient has come down to its own
-    errors, up to as many as the engine was made for; if up to 64 times as many are enough
-    for `tol`, it goes on to that.  ``gradient_error_`` is what remains: the standard
-    deviation of the gradient over eight seeds at the end.  A
-    thousand draws per graph are plenty: their errors are then about a thirtieth of those
-    that come from having no more graphs than there are.
+    Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
+    sizes) get the same seed at every evaluation.  The fit starts with 1/16 of their draws
+    and quadruples them whenever the gradient falls below its errors, up to the number the
+    engine was set to; if at most 64 times that number reaches `tol`, it goes on to that.
+    ``gradient_error_`` is the remaining error: the standard deviation of the gradient over
+    eight seeds at the end.  A thousand draws per graph are plenty: their errors are about a
+    thirtieth of those due to the finite number of graphs.
 
-    `Bethe` makes the objective smooth, deterministic and consistent with its gradient, but
-    it is another one: the coefficients are those that the Bethe approximation of the
-    likelihood likes best.
+    With `Bethe` the objective is smooth, deterministic and consistent with its gradient,
+    but it is the Bethe approximation of the likelihood that is maximised.
 
     Examples
     --------
-    Match points that have moved a little by two descriptors; the second is all noise.
+    Match points that have moved slightly, by two descriptors; the second is pure noise.
 
     >>> import numpy as np
     >>> import permatch as pm
@@ -165,17 +162,16 @@ class MAPMatching(BaseMatcher):
             name = type(find_engine(self.engine)).__name__
             sizes = ", ".join(map(str, optimum.doubts))
             warn_caller(
-                f"at the coefficients found {name} does not stand by its own answers for "
-                f"graphs of size {sizes}: they may be further off than its errors say, and "
-                "so may the coefficients. Let it draw or iterate more, or take another "
-                "engine.",
+                f"at the fitted coefficients {name} reports its results for graphs of size "
+                f"{sizes} as unreliable: their errors, and those of the coefficients, may "
+                "exceed them. Let it draw or iterate more, or use another engine.",
                 RuntimeWarning,
             )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LikelihoodProblem(LinearProblem):
-    """The likelihood of labelled matchings, by exact or by estimated inference."""
+    """The likelihood of labelled matchings, by exact or estimated inference."""
 
     objective: MatchingLikelihood
     method: str
@@ -201,7 +197,7 @@ class LikelihoodProblem(LinearProblem):
         return coef if self.bounds is None else np.clip(coef, *self.bounds)
 
     def start_after(self, optimum: Any) -> FloatArray:
-        """Return where to begin at the next alpha: at the model, within the bounds."""
+        """Return the start at the next alpha: the model, within the bounds."""
         return self.coef(optimum) * self.scale
 
 
@@ -232,8 +228,7 @@ def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] 
     if is_wrong.any():
         worst = int(np.argmax(is_wrong))
         raise InvalidOptionError(
-            "the low bound of a coefficient must not be above its high bound, and both "
-            f"must be numbers; feature {worst} has low {sides[0][worst]} and high "
-            f"{sides[1][worst]}."
+            "the low bound of a coefficient must be at most its high bound; "
+            f"feature {worst} has low {sides[0][worst]} and high {sides[1][worst]}."
         )
     return sides[0], sides[1]

@@ -1,4 +1,4 @@
-"""Matchers with alpha chosen on graphs held out."""
+"""Matchers with alpha chosen on held-out graphs."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -14,13 +14,13 @@ from permatch.estimators.checks import DataSet, check_data_set, check_feature_na
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
 
-# What can choose alpha, and whether more of it is better.
+# Criteria to choose alpha by, and whether more is better.
 _SCORINGS = {"hamming": False, "log_likelihood": True}
 
 
 @dataclass(eq=False, repr=False)
 class MatcherSearch(AlphaSearch, BaseMatcher):
-    """A matcher that chooses alpha, then learns at it."""
+    """A matcher that chooses alpha, then fits with it."""
 
     alphas: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     _: KW_ONLY
@@ -35,7 +35,7 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         validation: tuple[Any, Any] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Choose alpha and learn the coefficients.
+        """Choose alpha and fit the coefficients.
 
         Parameters
         ----------
@@ -46,9 +46,9 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         sample_weight : array of shape (n,), optional
             Weight of every graph, in training and in the scores of its fold.
         validation : pair (graphs, matchings), optional
-            Graphs that choose alpha and never train; without it `cv` splits the others.
+            Graphs to choose alpha on, never trained on; default: split `graphs` by `cv`.
         feature_names : sequence of str, optional
-            A name for every feature, kept with the model.
+            A name per feature, saved with the model.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         return lambda coef: judge(coef, held_out)
 
     def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
-        """Return pairs of graphs: to train on, and held out."""
+        """Return pairs of training and held-out graphs."""
         try:
             found = self._shuffled_folds(len(data[0]), "graphs", "(graphs, matchings)")
             if found is None:
@@ -95,7 +95,7 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
             raise
         except (TypeError, ValueError) as err:
             raise InvalidOptionError(
-                "cv must be a number of folds, a splitter of scikit-learn or an iterable "
+                "cv must be a number of folds, a scikit-learn splitter or an iterable "
                 f"of (train, test) index arrays; got {self.cv!r} ({err})."
             ) from err
         return [
@@ -108,41 +108,40 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
 class MAPMatchingCV(MatcherSearch, MAPMatching):
     """`MAPMatching` with alpha chosen by cross-validation or on a validation set.
 
-    Every alpha is tried from the strongest to the weakest, each fit beginning where the
-    last one ended.  Of equally good ones the largest is taken.  The model is then fitted at
-    it on all training graphs; with a validation set, which never trains, the model of the
-    path is kept.
+    Alphas are tried from strong to weak, each fit starting where the last one ended; ties
+    go to the largest alpha.  The model is then refitted on all training graphs; with a
+    validation set, which never trains, the model of the path is kept.
 
     Parameters
     ----------
     alphas : sequence of float
         Strengths of the penalty to try.
     engine, solver, bounds, scale_features, tol, max_iter, n_jobs, verbose
-        As of `MAPMatching`.
+        As in `MAPMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
-        A number means that many folds, shuffled.  Not used with a validation set.
+        A number means that many shuffled folds.  Not used with a validation set.
     scoring : {"hamming", "log_likelihood"}
-        What chooses alpha on the graphs held out: the Hamming loss, the less the better,
-        or the mean log-likelihood.
+        Criterion on held-out graphs: the Hamming loss (lower is better) or the mean
+        log-likelihood.
     random_state : int, RandomState or None
-        Seed of the shuffling into folds; None shuffles anew at every fit.
+        Seed of the shuffled folds; None shuffles differently at every fit.
 
     Attributes
     ----------
     alpha_ : float
-        The alpha chosen.
+        The chosen alpha.
     best_score_ : float
-        Its mean score on the graphs held out.
+        Its mean score on held-out graphs.
     cv_results_ : dict of ndarray
         ``alphas`` (n_alphas,) from strong to weak; ``scores`` (n_alphas, n_splits), losses
-        where the scoring is a loss; ``mean_score`` and ``std_score`` (n_alphas,) over the
-        splits; ``n_evaluations`` (n_alphas, n_splits).
+        if `scoring` is one; ``mean_score`` and ``std_score`` (n_alphas,) over the splits;
+        ``n_evaluations`` (n_alphas, n_splits).
     coef_path_ : ndarray of shape (n_alphas, n_splits, d)
         The coefficients that were scored.
     coef_, scale_, n_features_in_, feature_names_
-        As of `MAPMatching`.
+        As in `MAPMatching`.
     n_iter_, is_converged_, history_, gradient_error_, is_exact_
-        As of `MAPMatching`, of the fit that gave ``coef_``.
+        As in `MAPMatching`, for the fit that gave ``coef_``.
 
     Examples
     --------
@@ -176,8 +175,8 @@ def _take(data: DataSet, which: Any, fold: int) -> DataSet:
         ) from err
     if not weights[chosen].any():
         raise InvalidOptionError(
-            "every split of cv needs graphs to train on and graphs held out, with a "
-            f"sample_weight above 0; split {fold} lacks one. Use fewer folds."
+            "every split of cv needs training and held-out graphs with a sample_weight "
+            f"above 0; split {fold} lacks one. Use fewer folds."
         )
     return (
         [graphs[k] for k in chosen],

@@ -1,4 +1,4 @@
-"""What all matchers share once they have a coefficient for every feature."""
+"""The base of all matchers with one coefficient per feature."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _DECODERS = ("mode", "bayes")
 class BaseMatcher(LinearModel):
     """A linear model of matchings: ``p(matching) ∝ exp(sum of <coef_, edge features>)``.
 
-    Subclasses say in `_problem` what is minimised over the graphs of a `DataSet`.
+    Subclasses define the objective over the graphs of a `DataSet` in `_problem`.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class BaseMatcher(LinearModel):
 
     _fit_call = "fit(graphs, matchings)"
 
-    # Graphs and matchings stand where scikit-learn has X and y: no metadata to be routed.
+    # Graphs and matchings take the place of X and y: there is no metadata to route.
     __metadata_request__fit = {"graphs": UNUSED, "matchings": UNUSED}
     __metadata_request__predict = {"graphs": UNUSED}
     __metadata_request__score = {"graphs": UNUSED, "matchings": UNUSED}
@@ -51,7 +51,7 @@ class BaseMatcher(LinearModel):
         *,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Learn the coefficients.
+        """Fit the coefficients.
 
         Parameters
         ----------
@@ -60,9 +60,9 @@ class BaseMatcher(LinearModel):
         matchings : sequence of integer arrays of shape (m,)
             The true matching of every graph.
         sample_weight : array of shape (n,), optional
-            Weight of every graph; 2 counts like the graph given twice.
+            Weight of every graph; 2 is like passing the graph twice.
         feature_names : sequence of str, optional
-            A name for every feature, kept with the model.
+            A name per feature, saved with the model.
 
         Returns
         -------
@@ -81,15 +81,15 @@ class BaseMatcher(LinearModel):
     def predict(
         self, graphs: Any, decode: Literal["mode", "bayes"] = "mode"
     ) -> list[IntArray]:
-        """Return a matching for every graph.
+        """Return one matching per graph.
 
         Parameters
         ----------
         graphs : sequence of (m, m, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
         decode : {"mode", "bayes"}
-            The likeliest matching, or the one with the fewest expected errors, which needs
-            marginals.
+            The likeliest matching, or the one with the fewest expected errors (needs
+            marginals).
 
         Returns
         -------
@@ -119,7 +119,7 @@ class BaseMatcher(LinearModel):
         Returns
         -------
         list of ndarray of shape (m, m)
-            Rows and columns sum to one, within its errors if the engine draws.
+            Rows and columns sum to one, within the errors of a sampling engine.
         """
         scores = self._scores(graphs)
         engine = find_engine(self.engine)
@@ -127,7 +127,7 @@ class BaseMatcher(LinearModel):
         return engine.infer(scores, n_jobs=self.n_jobs).marginals
 
     def sample(self, graphs: Any, n: int, rng: Seed = None) -> list[IntArray]:
-        """Draw matchings of every graph from the model, as `MatchingDistribution` does.
+        """Draw matchings of every graph, as `MatchingDistribution` does.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class BaseMatcher(LinearModel):
         n : int
             Matchings per graph.
         rng : int, numpy.random.Generator or None
-            Seed or generator; every graph draws from a stream of its own.
+            Seed or generator; every graph has its own stream.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class BaseMatcher(LinearModel):
         ]
 
     def score(self, graphs: Any, matchings: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows matched rightly, averaged over graphs.
+        """Return the share of correct matches, averaged over graphs.
 
         Parameters
         ----------
@@ -188,8 +188,7 @@ class BaseMatcher(LinearModel):
         Returns
         -------
         float
-            In nats, at most 0; as exact as the engine, an estimate where that one
-            approximates or draws.
+            In nats, at most 0; as exact as the engine.
         """
         self._check_fitted()
         data = check_data_set(graphs, matchings, sample_weight, self.n_features_in_)
@@ -206,7 +205,7 @@ class BaseMatcher(LinearModel):
         Returns
         -------
         MatchingDistribution
-            To be asked for marginals, samples, the k best matchings and more.
+            Gives marginals, samples, the k best matchings and more.
         """
         (scores,) = self._scores([graph])
         return self._distribution(scores)
@@ -231,9 +230,9 @@ class BaseMatcher(LinearModel):
         ]
         result = find_engine(self.engine).infer(scores, n_jobs=self.n_jobs)
         log_probs = np.array(totals) - result.log_partition
-        # Whoever stays without a partner may have any of the extra nodes.
+        # An unmatched node may have any of the dummy nodes.
         log_probs += [math.lgamma(1 + graph.n_extra) for graph in graphs]
-        # Rounding must not make the only possible matching likelier than certain.
+        # Rounding must not push a probability above 1.
         return float(weights @ np.minimum(log_probs, 0.0))
 
     def _scores(self, graphs: Any) -> list[FloatArray]:
@@ -245,7 +244,7 @@ class BaseMatcher(LinearModel):
 
 
 def score_graphs(graphs: list[BipartiteGraph], coef: FloatArray) -> list[FloatArray]:
-    """Return the edge scores of every graph, or say which one has features too large."""
+    """Return the edge scores of every graph; refuse features that are too large."""
     tables = []
     for k, graph in enumerate(graphs):
         with np.errstate(over="ignore", invalid="ignore"):  # caught at once
@@ -256,7 +255,7 @@ def score_graphs(graphs: list[BipartiteGraph], coef: FloatArray) -> list[FloatAr
             raise PrecisionError(
                 f"scores must be at most {MAX_SCORE:g} in size; the features of graph {k} "
                 f"times the coefficients reach {largest:.3g}. Divide the features by a "
-                "large number, in fit and predict alike."
+                "large number, in both fit and predict."
             )
         tables.append(table)
     return tables

@@ -13,68 +13,66 @@ from permatch.objectives import MatchingHinge
 
 @dataclass(eq=False, repr=False)
 class MaxMarginMatching(BaseMatcher):
-    """Learn the weights of a matching so that the labelled ones win by a margin.
+    """Learn to match so that labelled matchings win by a margin.
 
     Minimises, with phi(pi) the summed features of the edges of matching pi and y the
     labelled matching of a graph,
 
         alpha/2 |coef * scale|^2 + mean( max_pi hamming(pi, y) + <coef, phi(pi) - phi(y)> ),
 
-    where hamming is the share of rows in which two matchings differ: a matching that is
-    further from the label should lose to it by more.  The maximum is one assignment problem
-    per graph, so graphs may be far larger than an exact likelihood allows.
+    where hamming is the share of rows in which two matchings differ: the further a matching
+    is from the label, the larger the margin.  The maximum is one assignment problem per
+    graph, so graphs may be far larger than an exact likelihood allows.
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty, above 0.  It acts on the coefficients of the scaled
-        features, so it means the same in every unit.
+        features, so it does not depend on their units.
     scale_features : bool
-        Whether to divide every feature by its standard deviation over all training edges.
+        Divide every feature by its standard deviation over all training edges.
     tol : float
-        Largest duality gap accepted as converged, as a fraction of the objective.
+        Duality gap to reach, as a fraction of the objective.
     max_iter : int
-        Most rounds of the bundle solver.
+        Maximum rounds of the bundle solver.
     warm_start : bool
-        Whether to begin at the ``coef_`` of the last fit as well as at zero.
+        Start from the ``coef_`` of the last fit too, not only from zero.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No result depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
     engine : str or engine object
-        Computes marginals and log-likelihoods of the fitted model; `fit` and the plain
-        `predict` need none.
+        Computes marginals and log-likelihoods of the fitted model; not used by `fit` and
+        ``predict(decode="mode")``.
     verbose : bool
-        Whether to show a progress bar.
+        Show a progress bar.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the features.
     scale_ : ndarray of shape (d,)
-        What every feature was divided by.
+        Divisor of every feature.
     n_features_in_ : int
         Number of features, d.
     feature_names_ : list of str or None
-        Their names, if `fit` was given any.
+        Their names, if known.
     gap_ : float
-        The duality gap reached, as a fraction of the objective: no coefficients whatever
-        have an objective smaller by more than that.
+        The duality gap reached, as a fraction of the objective: no coefficients have an
+        objective lower by more than that.
     n_iter_ : int
-        Rounds made.
+        Number of rounds.
     is_converged_ : bool
-        Whether the gap got as small as `tol`.
+        Whether the gap reached `tol`.
     history_ : list of dict
         ``iteration``, ``loss`` (the best objective so far), ``lower_bound``, ``gap``,
-        ``evaluations`` and ``seconds`` from the start on.
+        ``evaluations`` and ``seconds``.
 
     Notes
     -----
-    Nothing in this objective speaks of probabilities.  `predict_marginals`, `sample` and
-    `log_likelihood` take the learned scores as they are, as if they were log-weights; the
-    probabilities they give are not calibrated.  Use `MAPMatching` where probabilities
-    matter.
+    This objective does not model probabilities: `predict_marginals`, `sample` and
+    `log_likelihood` use the learned scores as log-weights, and their probabilities are not
+    calibrated.  Use `MAPMatching` where probabilities matter.
 
-    A fit that ends early, at `max_iter` or by Ctrl-C, warns and keeps the best coefficients
-    seen.
+    A fit that ends at `max_iter` or by Ctrl-C warns and keeps the best coefficients.
 
     References
     ----------
@@ -83,7 +81,7 @@ class MaxMarginMatching(BaseMatcher):
 
     Examples
     --------
-    Match points that have moved a little by two descriptors; the second is all noise.
+    Match points that have moved slightly, by two descriptors; the second is pure noise.
 
     >>> import numpy as np
     >>> from permatch.estimators import MaxMarginMatching

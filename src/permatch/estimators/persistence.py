@@ -32,10 +32,10 @@ from permatch.metrics import Measure
 FORMAT = "permatch-model"
 SCHEMA = 1
 
-# Attributes with a place of their own in every file; linear models have more of them.
+# Attributes stored separately in every file; linear models have more.
 _NAMED = ("feature_names_", "n_features_in_")
 
-# Far deeper than any model is nested, and far from Python's limit.
+# Far deeper than any model, and far from Python's limit.
 _MOST_DEPTH = 64
 
 # Arrays of numbers and truth values, nothing else.
@@ -50,7 +50,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     model : fitted estimator
         One of permatch's own.
     path : str or path
-        An existing file is replaced, and never left half-written.
+        An existing file is replaced, never left half-written.
 
     Examples
     --------
@@ -71,13 +71,13 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     listed = ESTIMATORS.get(kind.__name__)
     if listed is None or listed.home != kind.__module__:
         raise ModelFileError(
-            f"models of the classes {', '.join(ESTIMATORS)} can be saved; got "
-            f"{kind.__module__}.{kind.__qualname__}, which could not be loaded again."
+            f"a model to save must be one of {', '.join(ESTIMATORS)}; got "
+            f"{kind.__module__}.{kind.__qualname__}, which could not be loaded."
         )
     fitted = {}
     for name, value in vars(model).items():
         if name.endswith("_") and not name.startswith("_") and name not in _named(kind):
-            # What cannot be written is a convenience that the model can do without.
+            # What cannot be written is not essential.
             with suppress(TypeError):
                 fitted[name] = _encode(value)
     document = {
@@ -107,17 +107,17 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     path : str or path
         The JSON file.
     max_bytes : int, optional
-        Most bytes that it may have; 1 GiB by default.
+        Largest file accepted, in bytes; default: 1 GiB.
 
     Returns
     -------
     fitted estimator
-        Of the class that was saved, with the same coefficients to the last bit.
+        The saved model, with the same coefficients to the last bit.
 
     Raises
     ------
     ModelFileError
-        If the file is cut short, no model file, or written by a newer version.
+        If the file is damaged, not a model file, or written by a newer version.
     OSError
         If the file cannot be read.
 
@@ -135,7 +135,7 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """Return a value as JSON can hold it; TypeError if there is no way."""
+    """Return a value in a form that JSON supports; TypeError if there is none."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Measure):
@@ -164,7 +164,7 @@ def _encode(value: Any) -> Any:
 
 
 def _encode_engine(engine: Any) -> dict[str, Any]:
-    """Return an engine as JSON can hold it: its name and its options."""
+    """Return an engine as its name and options."""
     options = {key: _encode(item) for key, item in asdict(engine).items()}
     return {"engine": engine.name, "options": options}
 
@@ -192,18 +192,18 @@ def _decode(value: Any) -> Any:
         case {"array": list(items), "shape": list(shape), "dtype": str(name)}:
             dtype = np.dtype(name)
             if dtype.kind not in _ARRAY_KINDS:
-                raise ValueError(f"an array of {name} has no place here")
+                raise ValueError(f"an array of {name} is not allowed")
             return np.array(_decode(items), dtype=dtype).reshape(shape)
         case {"engine": str(name), "options": dict(options)}:
             return ENGINES[name](**{key: _decode(item) for key, item in options.items()})
-    raise ValueError(f"{value!r} has no meaning here")
+    raise ValueError(f"{value!r} is not understood")
 
 
 # ---- reading -----------------------------------------------------------------------------
 
 
 class _Reader:
-    """Reads one file, and says what is wrong with it."""
+    """Reads one file and reports what is wrong with it."""
 
     def __init__(self, path: Path, max_bytes: int | None) -> None:
         self.path = path
@@ -225,29 +225,29 @@ class _Reader:
 
     def _document(self) -> dict[str, Any]:
         foreign = (
-            "Give a file written by the save method of a permatch model, or by the command "
+            "Use a file written by the save method of a permatch model, or by the command "
             "permatch match fit or permatch rank fit."
         )
         with self.path.open("rb") as file:
             data = Gauge(str(self.path), ModelFileError, self.max_bytes).whole(file)
         if not data:
-            self._fail("is empty, no model", "Copy it again, or save the model again.")
+            self._fail("is empty, not a model", "Copy it again, or save the model again.")
         try:
             document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as err:
             if f'"{FORMAT}"'.encode() in data[:200]:
                 self._fail(
-                    f"is a permatch model cut short or damaged ({err})",
+                    f"is a truncated or damaged permatch model ({err})",
                     "Copy it again, or save the model again.",
                 )
-            self._fail("is no permatch model: it is not JSON", foreign)
+            self._fail("is not a permatch model: it is not JSON", foreign)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            self._fail(f"is no permatch model: it does not say {FORMAT!r}", foreign)
+            self._fail(f"is not a permatch model: it does not say {FORMAT!r}", foreign)
         if _depth(document) > _MOST_DEPTH:
             self._damaged(f"values must be nested at most {_MOST_DEPTH} deep")
         schema = document.get("schema")
         if type(schema) is not int or schema < 1:
-            self._damaged(f"schema must be a whole number from 1 on, got {schema!r}")
+            self._damaged(f"schema must be a whole number of at least 1, got {schema!r}")
         if schema > SCHEMA:
             self._fail(
                 f"was written by permatch {document.get('version')} with schema {schema}; "
@@ -260,7 +260,7 @@ class _Reader:
         name = document.get("class")
         if not isinstance(name, str) or name not in ESTIMATORS:
             self._fail(
-                f"holds a model of the class {name!r}, unknown to permatch {__version__}, "
+                f"has a model of class {name!r}, unknown to permatch {__version__}, "
                 f"which knows {', '.join(ESTIMATORS)}",
                 "Use the version it was written with, "
                 f"{document.get('version')}, or a later one.",
@@ -268,7 +268,7 @@ class _Reader:
         return ESTIMATORS[name].load()
 
     def _features(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
-        """Return the attributes that speak of the features."""
+        """Return the attributes about features."""
         n_features = document.get("n_features")
         if type(n_features) is not int or n_features < 0:
             self._damaged(f"n_features must be a whole number, got {n_features!r}")
@@ -279,7 +279,7 @@ class _Reader:
                 self._damaged(f"{key} must be a list of finite numbers")
             if len(values) != n_features:
                 self._damaged(
-                    f"{key} must hold one number for each of the {n_features} features, "
+                    f"{key} must have one number for each of the {n_features} features, "
                     f"got {len(values)}"
                 )
             found[f"{key}_"] = np.array(values, dtype=np.float64)
@@ -306,8 +306,8 @@ class _Reader:
             if isinstance(value, dict) and "repr" in value:
                 warnings.warn(
                     f"the parameter {name}={value['repr']} of the model in {self.path} "
-                    "cannot be kept in a file and has its default again; set it before you "
-                    "fit the model anew.",
+                    "cannot be saved and is reset to its default; set it before fitting "
+                    "the model again.",
                     stacklevel=4,
                 )
                 continue
@@ -321,7 +321,7 @@ class _Reader:
         for name in encoded:
             is_attribute = name.isidentifier() and name.endswith("_")
             if not is_attribute or name.startswith("_") or name in _named(kind):
-                self._damaged(f"{name!r} is no name of a fitted attribute")
+                self._damaged(f"{name!r} is not the name of a fitted attribute")
         return {name: self._value(name, value) for name, value in encoded.items()}
 
     def _value(self, name: str, value: Any) -> Any:
@@ -332,7 +332,7 @@ class _Reader:
 
 
 def _named(kind: type[Any]) -> tuple[str, ...]:
-    """Return the attributes with a place of their own in the file."""
+    """Return the attributes stored separately in the file."""
     return (*_NAMED, *(f"{name}_" for name in kind._by_feature))
 
 
@@ -359,4 +359,4 @@ def _is_finite(value: Any) -> bool:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")

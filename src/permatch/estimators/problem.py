@@ -1,4 +1,4 @@
-"""What a linear model minimises: built once from training data, solved at any alpha.
+"""The objective of a linear model: built once from training data, solved at any alpha.
 
 Coefficients are those of scaled features, ``coef * scale``.
 """
@@ -24,7 +24,7 @@ from permatch.optimizers import (
 )
 from permatch.queries import QuerySet
 
-# More features make the second derivatives dearer than the steps they save.
+# With more features the second derivatives cost more than the steps they save.
 _MOST_FEATURES_FOR_NEWTON = 1000
 # How many times as far out a second run begins that looks for the end of a first one.
 _FAR = 10.0
@@ -37,15 +37,15 @@ class LinearProblem:
     Attributes
     ----------
     scale : ndarray of shape (d,)
-        What every feature is divided by.
+        Divisor of every feature.
     fitted : dict
-        Attributes for the fitted model to have.
+        Attributes of the fitted model.
     """
 
     scale: FloatArray
     fitted: dict[str, Any] = field(default_factory=dict)
 
-    #: Shows how far a solution has come.
+    #: Shows the progress of a solution.
     percent: ClassVar[Any] = GradientPercent
 
     def solve(
@@ -58,20 +58,20 @@ class LinearProblem:
         alpha : float
             Strength of the penalty.
         start : ndarray of shape (d,), optional
-            Where to begin.
+            Starting point.
         **options
-            `tol`, `max_iter` and perhaps `on_iteration` of the optimizer.
+            `tol`, `max_iter` and optionally `on_iteration` of the optimizer.
         """
         raise NotImplementedError
 
     def settle(
         self, alpha: float, start: FloatArray | None, **options: Any
     ) -> Optimum | BundleOptimum:
-        """Solve, and find out whether there is a best point at all.
+        """Solve, and find out whether there is an optimum at all.
 
-        Without a penalty there is none if the data are separable: the loss falls for ever
-        while coefficients grow, and so does the gradient, below any tolerance.  Then a
-        solver that begins much further out stays there, where otherwise it comes back.
+        Without a penalty there is none if the data are separable: loss and gradient keep
+        falling while coefficients grow.  Then a solver that starts much further out stays
+        there; otherwise it comes back.
         """
         optimum = self.solve(alpha, start, **options)
         if alpha > 0.0 or not optimum.is_converged or isinstance(optimum, BundleOptimum):
@@ -93,19 +93,19 @@ class LinearProblem:
             worst = int(np.argmin(np.isfinite(coef)))
             raise PrecisionError(
                 f"coefficients must be finite; feature {worst} varies by only "
-                f"{self.scale[worst]:.2g}, too little for float64. Give it in a smaller "
-                "unit."
+                f"{self.scale[worst]:.2g}, too little for float64. Multiply it by a large "
+                "number."
             )
         return coef
 
     def start_after(self, optimum: Optimum | BundleOptimum) -> FloatArray:
-        """Return where to begin at the next alpha."""
+        """Return the start at the next alpha."""
         return optimum.coef
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HingeProblem(LinearProblem):
-    """A risk with kinks, minimised by cutting planes to a certified gap."""
+    """A non-smooth risk, minimised by cutting planes to a certified gap."""
 
     risk_and_subgradient: Callable[[FloatArray], tuple[float, FloatArray]]
 
@@ -139,9 +139,9 @@ class RankingProblem(LinearProblem):
 class WholeListProblem(RankingProblem):
     """The likelihood of whole lists, minimised by Newton's method.
 
-    The profile form comes first.  It costs little, its optimum lies close to that of the
-    exact form, and its second derivatives serve the exact form too, so that a few of the
-    dear evaluations are enough.
+    The profile form comes first.  It is cheap, its optimum is close to that of the exact
+    form, and its second derivatives serve the exact form too, so a few of the expensive
+    evaluations are enough.
     """
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
@@ -206,6 +206,6 @@ def ranking_problem(
 
 
 def _after(row: dict[str, float], last: dict[str, float]) -> dict[str, float]:
-    """Return a row of a history whose counts go on where another history ended."""
+    """Return a row of a history with the counts of another added."""
     counted = ("iteration", "evaluations", "seconds")
     return {name: row[name] + (last[name] if name in counted else 0.0) for name in row}

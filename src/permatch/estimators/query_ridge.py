@@ -19,45 +19,43 @@ from permatch.queries import QuerySet
 class QueryRidge(LinearRanker):
     """Learn to rank by ridge regression of grades, centred within each query.
 
-    Minimises, with the features X_q and grades y_q of the D_q documents of a query less
-    their means within the query,
+    Minimises, with the centred features X_q and grades y_q of the D_q documents of a query,
 
         alpha |coef * scale|^2 + mean( |y_q - X_q coef|^2 / D_q ),
 
-    which one linear system solves.  It gives no probabilities, but trains in an instant
-    and ranks about as well as the other linear rankers; on OHSUMED it is the best of them.
+    by one linear system.  It gives no probabilities, but trains instantly and ranks about
+    as well as the other linear rankers; on OHSUMED it is the best of them.
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty, above 0, on the coefficients of the scaled features.
     scaling : None, "minmax" or "standard"
-        Whether to scale features within each query first, as `QueryScaler` does; `predict`
-        then needs the queries.
+        Scale features within each query first, as `QueryScaler` does; `predict` then needs
+        the queries.
     scale_features : bool
-        Whether the penalty sees every feature in units of its standard deviation within
-        queries.
+        Penalise every feature in units of its standard deviation within queries.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No result depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the (query-scaled) features.
     scale_ : ndarray of shape (d,)
-        What every feature was divided by for the penalty.
+        Divisor of every feature in the penalty.
     n_features_in_ : int
         Number of features, d.
     feature_names_ : list of str or None
         Their names, if known.
     n_observations_ : int
-        Documents learned from.
+        Number of training documents.
     n_iter_, is_converged_, history_
-        As of `RankMatch`; there is one step, and it always converges.
+        As in `RankMatch`, with a single step that always converges.
 
     Notes
     -----
-    O(n d^2) time for n documents of d features, O(d^2) memory beside the data.
+    O(n d^2) time for n documents of d features, O(d^2) memory besides the data.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""Features scaled within each query, by the documents of that query alone.
+"""Features scaled within each query, using only the documents of that query.
 
-What makes a document stand out is how it compares with the others that answer the query:
-raw values of different queries are hardly comparable.  Nothing is learnt from the training
+Raw values of different queries are hardly comparable.  Nothing is learned from the training
 data, so nothing leaks into the test data.
 """
 
@@ -30,10 +29,10 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     method : {"minmax", "standard"}
-        To the range from 0 to 1, or to mean 0 and variance 1, over the documents of a
-        query.  A feature that is the same for all of them becomes 0.
+        To the range 0 to 1, or to mean 0 and variance 1, over the documents of a query.  A
+        constant feature becomes 0.
     copy : bool
-        With False, float arrays are scaled where they are, to save memory.
+        If False, float arrays are scaled in place to save memory.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names, if `fit` was given a data frame.
     has_queries_ : bool
-        Whether `fit` was told the queries; `transform` then has to be told, too.
+        Whether `fit` was given the queries; `transform` then needs them too.
 
     Notes
     -----
@@ -50,8 +49,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ``sklearn.set_config(enable_metadata_routing=True)``, then
     ``pipeline.fit(X, y, qid=qid)``.
 
-    Sparse features can be scaled by ``"minmax"`` where no feature is negative, so that
-    zeros stay zeros; the result is sparse.
+    Sparse features can be scaled by ``"minmax"`` if none is negative, so that zeros stay
+    zeros; the result is sparse.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_: np.ndarray
     has_queries_: bool
 
-    # With metadata routing on, ids of queries find their way without being asked for.
+    # With metadata routing on, query ids are passed without a request.
     __metadata_request__fit = {"qid": True}
     __metadata_request__transform = {"qid": True}
 
@@ -79,18 +78,18 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.copy = copy
 
     def fit(self, X: Any, y: Any = None, qid: Any = None, group: Any = None) -> Self:
-        """Note the features; nothing else is learnt.
+        """Check the features; nothing else is learned.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         y : ignored
-            Here because scikit-learn passes it.
+            Accepted for scikit-learn.
         qid : array of shape (n,), optional
-            The query of every document; without `qid` and `group` all are of one query.
+            The query of every document; default: one query.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
 
         Returns
         -------
@@ -113,7 +112,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return rows
 
     def transform(self, X: Any, qid: Any = None, group: Any = None) -> Any:
-        """Return the documents with their features scaled within each query.
+        """Return the documents with features scaled within each query.
 
         Parameters
         ----------
@@ -122,7 +121,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         qid : array of shape (n,), optional
             The query of every document, in any order.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
 
         Returns
         -------
@@ -131,15 +130,15 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(
-                "transform needs a fitted QueryScaler; this one is not. Call fit or "
+                "a fitted QueryScaler is required; this one is not fitted. Call fit or "
                 "fit_transform first."
             )
         self._check_names(X)
         documents = check_documents(X, self.n_features_in_)
         if self.has_queries_ and qid is None and group is None:
             raise InvalidQueriesError(
-                "transform must be told the queries, by qid or group, as fit was; got "
-                "neither. In a pipeline, enable metadata routing and call "
+                "transform needs the queries, by qid or group, as fit did; got neither. "
+                "In a pipeline, enable metadata routing and call "
                 "set_transform_request(qid=True)."
             )
         return self._scale(X, documents, _rows_of(qid, group, documents.shape[0]))
@@ -169,11 +168,11 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         y : ignored
-            Here because scikit-learn passes it.
+            Accepted for scikit-learn.
         qid : array of shape (n,), optional
-            The query of every document; without `qid` and `group` all are of one query.
+            The query of every document; default: one query.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
 
         Returns
         -------
@@ -189,7 +188,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if names is None or known is None or list(names) == list(known):
             return
         raise InvalidQueriesError(
-            f"documents must have the features that fit was given, {', '.join(known)}, in "
+            f"documents must have the features of fit, {', '.join(known)}, in "
             f"this order; got {', '.join(names)}. Select the columns by name."
         )
 
@@ -202,13 +201,13 @@ def scale_within_queries(
     Parameters
     ----------
     documents : ndarray or sparse rows of shape (n, d)
-        Checked features, float64 or float32, the rows of a query together.
+        Checked features, float64 or float32, sorted by query.
     starts : ndarray of shape (q + 1,)
         Query k has the rows ``starts[k]:starts[k + 1]``.
     method : {"minmax", "standard"}
-        To the range from 0 to 1, or to mean 0 and variance 1.
+        To the range 0 to 1, or to mean 0 and variance 1.
     out : ndarray of shape (n, d), optional
-        Where to write; may be `documents` itself.  Not for sparse rows.
+        Output array; may be `documents` itself.  Not for sparse rows.
 
     Returns
     -------
@@ -234,8 +233,8 @@ def scale_within_queries(
 def _scale_sparse(documents: Any, starts: IntArray, method: str) -> Any:
     if method != "minmax":
         raise InvalidQueriesError(
-            f"sparse features can only be scaled by 'minmax', since {method!r} would turn "
-            "zeros into other numbers. Use minmax, or a dense array (X.toarray())."
+            f"sparse features can only be scaled by 'minmax', since {method!r} would "
+            "change zeros. Use minmax, or a dense array (X.toarray())."
         )
     if not documents.has_canonical_format:
         documents = documents.copy()
@@ -251,9 +250,9 @@ def _scale_sparse(documents: Any, starts: IntArray, method: str) -> Any:
     )
     if query >= 0:
         raise InvalidQueriesError(
-            "sparse features must not be negative to be scaled, since their zeros would "
-            f"turn into other numbers; feature {feature} is, in query number {query}. Use "
-            "a dense array (X.toarray())."
+            "sparse features must be non-negative to be scaled, since zeros would change; "
+            f"feature {feature} is negative in query number {query}. Use a dense array "
+            "(X.toarray())."
         )
     return type(documents)(
         (values, documents.indices, documents.indptr), shape=documents.shape
@@ -282,7 +281,7 @@ def _column_names(X: Any) -> np.ndarray | None:
 
 
 def _shares_memory(documents: Any, X: Any) -> bool:
-    """Return whether writing to the checked documents might be seen in those given."""
+    """Return whether the checked documents may share memory with those given."""
     if isinstance(X, np.ndarray):
         return np.may_share_memory(documents, X)
     return not isinstance(X, list | tuple)

@@ -19,97 +19,94 @@ from permatch.ranking_distribution import RankingDistribution
 class RankMatch(LinearRanker):
     """Learn to rank from judged lists, by maximum a posteriori.
 
-    Ranking is matching documents with positions: position j has a weight c(j), and a
+    Ranking matches documents with positions: position j has a weight c(j), and a
     permutation of the documents has probability
 
         p(permutation) ∝ exp( sum_i c(position of i) <coef, features of i> ).
 
-    Minimises ``alpha/2 |coef * scale|^2`` minus the mean log-probability of what was
-    judged, which is convex.  What counts as one observation is chosen by `subset_size`.
+    Minimises ``alpha/2 |coef * scale|^2`` minus the mean log-probability of the
+    observations, which is convex.  `subset_size` defines an observation.
 
     Parameters
     ----------
     subset_size : "all", int, "grades" or "pairs"
         "all": the whole list of a query, position weights constant within a grade.  A
-        number M: subsets of M documents drawn from a query so that all its grades are in,
-        as in the paper.  "grades": the same, M being the number of grades in the query.
-        "pairs": every pair of documents of different grade.
+        number M: subsets of M documents drawn so that all grades of the query occur, as in
+        the paper.  "grades": the same, with M the number of grades of the query.  "pairs":
+        every pair of documents of different grades.
     alpha : float
-        Strength of the penalty, at least 0.  It acts on the coefficients of the scaled
-        features.  One list tells more than one subset: good values for "all" are some
-        hundred times those for subsets.
+        Strength of the penalty, at least 0, on the coefficients of the scaled features.
+        Good values for "all" are a few hundred times those for subsets.
     position_weights : None, "discount" or sequence of M numbers
         Weights of the positions of a subset, best first, never rising; None
         means M - 1, ..., 1, 0, "discount" 1 / log2(1 + position).
     n_subsets : float
-        Subsets drawn from a query, as a multiple of its documents times M.
+        Subsets per query, as a multiple of documents x M.
     ties : {"average", "first"}
-        What documents of equal grade in a subset have as observed weight: the mean of
-        those of their positions, or those of the order in which they come.
+        Documents of equal grade in a subset share the mean weight of their positions, or
+        keep the order drawn.
     missing_grades : {"skip", "fill"}
-        Whether a query that lacks a grade others have gives no subsets of a fixed size M,
-        or subsets with the grades it has.
+        With a fixed size M, skip queries that lack a grade other queries have, or draw
+        subsets with the grades they have.
     levels : "grades", "gains" or sequence of numbers
-        For "all": position weight by grade: the grade itself, ``2**grade - 1``, or a
-        number for every grade from 0 on, never falling.
+        For "all": position weight by grade: the grade itself, ``2**grade - 1``, or one
+        number per grade from 0, non-decreasing.
     query_weight : {"observations", "queries", "per_document", "per_relevant"}
-        What a query weighs against others: its number of observations (1 for "all"), 1,
-        1 / its documents, or 1 / its documents of grade 1 and up.
+        Weight of a query: its number of observations (1 for "all"), 1, 1 / its documents,
+        or 1 / its documents of grade 1 or higher.
     form : {"auto", "exact", "profile"}
         For "all": the likelihood itself, by dynamic programming over counts, or its profile
-        form, an upper bound that costs far less and gives nearly the same coefficients.
-        "auto" takes the exact one for every list that is not too long for it.
+        form, a far cheaper upper bound with nearly the same coefficients.  "auto" uses the
+        exact form for every list that is not too long.
     scaling : None, "minmax" or "standard"
-        Whether to scale features within each query first, as `QueryScaler` does; `predict`
-        has then to be told the queries.
+        Scale features within each query first, as `QueryScaler` does; `predict` then needs
+        the queries.
     scale_features : bool
-        Whether the penalty sees every feature in units of its standard deviation within
-        queries.
+        Penalise every feature in units of its standard deviation within queries.
     tol : float
-        Largest entry of the gradient, by the scaled coefficients, accepted as converged.
+        Largest entry of the gradient (by scaled coefficients) to reach.
     max_iter : int
-        Most steps of the solver.
+        Maximum steps of the solver.
     warm_start : bool
-        Whether to begin at the ``coef_`` of the last fit instead of at zero.
+        Start from the ``coef_`` of the last fit instead of zero.
     random_state : int
         Seed of the subsets.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No result depends on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
     verbose : bool
-        Whether to show a progress bar.
+        Show a progress bar.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the (query-scaled) features.
     scale_ : ndarray of shape (d,)
-        What every feature was divided by for the penalty.
+        Divisor of every feature in the penalty.
     n_features_in_ : int
         Number of features, d.
     feature_names_ : list of str or None
         Their names, if known.
     n_observations_ : int
-        Lists, subsets or pairs learned from.
+        Number of lists, subsets or pairs in training.
     forms_ : dict
-        For "all": how many lists had the "exact" and the "profile" form, and how many were
-        "skipped" because all their documents have one grade.
+        For "all": number of lists in the "exact" and the "profile" form, and "skipped"
+        because of a single grade.
     level_weights_, level_shares_ : ndarrays
-        Position weights, best first, and the share of a list that has each; what
-        `distribution` uses for lists without grades.
+        Position weights, best first, and the share of a list with each; `distribution` uses
+        them for lists without grades.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
-        Whether the gradient got as small as `tol`; False on separable data with
-        ``alpha=0``, which have no best coefficients.
+        Whether the gradient reached `tol`; False on separable data with ``alpha=0``, which
+        have no best coefficients.
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``; for whole
-        lists first of the profile form, then of the exact one.
+        lists of the profile form, then of the exact one.
 
     Notes
     -----
-    Features of a document are read twice per evaluation, whatever the number of subsets.
-    The whole list is one exact observation, of which subsets with M = number of grades are
-    a composite: the same target, with sampling noise.
+    Features are read twice per evaluation, whatever the number of subsets.  Subsets with
+    M = number of grades estimate the same target as whole lists, with sampling noise.
 
     References
     ----------
@@ -165,15 +162,15 @@ class RankMatch(LinearRanker):
         X : array, sparse matrix or DataFrame of shape (n, d)
             The documents of one query.
         position_weights : array of shape (n,), optional
-            Weights of the positions of this list, best first, never rising.  By default
-            the weights the model was trained with, each for its share of the list.
+            Weights of the positions of this list, best first, non-increasing.  Default:
+            the weights of the training lists, each for its share of the list.
         **options
-            Passed on to `RankingDistribution`.
+            Passed to `RankingDistribution`.
 
         Returns
         -------
         RankingDistribution
-            To be asked for marginals, samples and more.
+            Gives marginals, samples and more.
         """
         n_documents = self._check_new(X).shape[0]
         scores = self.predict(X, group=[n_documents])
@@ -196,12 +193,12 @@ class RankMatch(LinearRanker):
         -------
         ndarray of shape (n, n)
             Row i is document i, column j position j; rows and columns sum to one.
-            ``distribution(X).is_exact`` tells whether they are exact or by samples.
+            ``distribution(X).is_exact`` tells whether they are exact or estimates.
         """
         return self.distribution(X, position_weights).marginals
 
     def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:
-        """Return the probability that document i stands above document j.
+        """Return the probability that document i ranks above document j.
 
         Parameters
         ----------
@@ -215,7 +212,7 @@ class RankMatch(LinearRanker):
         Returns
         -------
         float or ndarray
-            Shaped as `i` and `j` together.
+            Of the broadcast shape of `i` and `j`.
         """
         return self.distribution(X, position_weights).prob_above(i, j)
 
@@ -238,7 +235,7 @@ class RankMatch(LinearRanker):
 
 
 def _shares_of(n: int, shares: FloatArray) -> IntArray:
-    """Split n places by shares, largest remainders first."""
+    """Split n positions by shares, largest remainders first."""
     exact = n * shares
     sizes = np.floor(exact).astype(np.intp)
     # Equal remainders go to the better positions.

@@ -1,4 +1,4 @@
-"""Linear rankers with alpha chosen on queries held out."""
+"""Linear rankers with alpha chosen on held-out queries."""
 
 from dataclasses import dataclass
 
@@ -15,45 +15,44 @@ from permatch.estimators.rank_search import RankerSearch
 class RankMatchCV(RankerSearch, RankMatch):
     """`RankMatch` with alpha chosen by cross-validation or on a validation set.
 
-    Every alpha is tried from the strongest to the weakest, each fit beginning where the
-    last one ended.  Of equally good ones the largest is taken.  The model is then fitted at
-    it on all training lists; with a validation set, which never trains (the protocol of
-    LETOR), the model of the path is kept.
+    Alphas are tried from strong to weak, each fit starting where the last one ended; ties
+    go to the largest alpha.  The model is then refitted on all training lists; with a
+    validation set, which never trains (LETOR's protocol), the model of the path is kept.
 
     Parameters
     ----------
     subset_size, position_weights, n_subsets, ties, missing_grades, levels, query_weight
-        As of `RankMatch`.
+        As in `RankMatch`.
     form, scaling, scale_features, tol, max_iter
-        As of `RankMatch`.
+        As in `RankMatch`.
     random_state : int
         Seed of the subsets and of the shuffled folds.
     n_jobs, verbose
-        As of `RankMatch`.
+        As in `RankMatch`.
     alphas : sequence of float, optional
-        Strengths of the penalty to try; by default half decades from 1e-2 to 1e3 for "all",
+        Strengths of the penalty to try; default: half decades from 1e-2 to 1e3 for "all",
         and from 1e-4 to 1e1 for subsets and pairs.
     cv : int, splitter, or iterable of (train, test) arrays of row numbers
-        A number means that many folds of whole queries, shuffled.  A splitter gets the
+        A number means that many shuffled folds of whole queries.  A splitter gets the
         queries as groups.  Not used with a validation set.
     scoring : Measure, str or callable
-        What chooses alpha on the queries held out: a measure such as ``NDCG @ 10`` or its
-        text, see `permatch.metrics`; "MeanNDCG@10" is the mean of NDCG@1 to NDCG@10.  A
-        callable takes grades, scores and query numbers; more is better.
+        Criterion on held-out queries: a measure such as ``NDCG @ 10`` or its text, see
+        `permatch.metrics`; "MeanNDCG@10" is the mean of NDCG@1 to NDCG@10.  A callable
+        takes grades, scores and query numbers; higher is better.
 
     Attributes
     ----------
     alpha_ : float
-        The alpha chosen.
+        The chosen alpha.
     best_score_ : float
-        Its mean score on the queries held out.
+        Its mean score on held-out queries.
     cv_results_ : dict
         ``alphas``, ``scores`` (one row per alpha, one column per split), ``mean_score``,
         ``std_score`` and ``n_evaluations``.
     coef_path_ : ndarray of shape (alphas, splits, d)
         Coefficients at every alpha on every split.
     coef_, scale_, n_features_in_, feature_names_, n_observations_, forms_
-        As of `RankMatch`, at the alpha chosen.
+        As in `RankMatch`, at the chosen alpha.
 
     Examples
     --------
@@ -82,24 +81,24 @@ class DORMCV(RankerSearch, DORM):
     Parameters
     ----------
     subset_size, position_weights, n_subsets, loss, ties, missing_grades, query_weight
-        As of `DORM`.
+        As in `DORM`.
     scaling, scale_features, tol, max_iter
-        As of `DORM`.
+        As in `DORM`.
     random_state : int
         Seed of the subsets and of the shuffled folds.
     n_jobs, verbose
-        As of `DORM`.
+        As in `DORM`.
     alphas : sequence of float, optional
-        Strengths of the penalty to try; by default half decades from 1e-4 to 1.
+        Strengths of the penalty to try; default: half decades from 1e-4 to 1.
     cv, scoring
-        As of `RankMatchCV`.
+        As in `RankMatchCV`.
 
     Attributes
     ----------
     alpha_, best_score_, cv_results_, coef_path_
-        As of `RankMatchCV`.
+        As in `RankMatchCV`.
     coef_, scale_, n_features_in_, feature_names_, n_observations_
-        As of `DORM`, at the alpha chosen.
+        As in `DORM`, at the chosen alpha.
 
     Examples
     --------
@@ -127,22 +126,22 @@ class QueryRidgeCV(RankerSearch, QueryRidge):
     Parameters
     ----------
     scaling, scale_features, n_jobs
-        As of `QueryRidge`.
+        As in `QueryRidge`.
     alphas : sequence of float, optional
-        Strengths of the penalty to try; by default half decades from 1e-4 to 1e1.
+        Strengths of the penalty to try; default: half decades from 1e-4 to 1e1.
     cv, scoring
-        As of `RankMatchCV`.
+        As in `RankMatchCV`.
     random_state : int
         Seed of the shuffled folds.
     verbose : bool
-        Whether to show a progress bar.
+        Show a progress bar.
 
     Attributes
     ----------
     alpha_, best_score_, cv_results_, coef_path_
-        As of `RankMatchCV`.
+        As in `RankMatchCV`.
     coef_, scale_, n_features_in_, feature_names_, n_observations_
-        As of `QueryRidge`, at the alpha chosen.
+        As in `QueryRidge`, at the chosen alpha.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rankers with alpha chosen on queries held out."""
+"""Rankers with alpha chosen on held-out queries."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from permatch.estimators.ranker import check_columns, column_names, name_feature
 from permatch.metrics import Measure, find_measure
 from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
 
-#: From grades, scores and group sizes to a figure; more is better.
+#: From grades, scores and group sizes to a score; higher is better.
 Scoring = Callable[[IntArray, FloatArray, IntArray], float]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RankerSearch(AlphaSearch, LinearRanker):
-    """A linear ranker that chooses alpha, then learns at it."""
+    """A linear ranker that chooses alpha, then fits with it."""
 
     scoring: Any = "MeanNDCG@10"
     random_state: int = 0
@@ -39,27 +39,25 @@ class RankerSearch(AlphaSearch, LinearRanker):
         validation: tuple[Any, ...] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Choose alpha and learn the coefficients.
+        """Choose alpha and fit the coefficients.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         y : array of shape (n,)
-            Grades: whole numbers, 0 and up, best highest.
+            Grades: whole numbers from 0, the best highest.
         qid : array of shape (n,), optional
             The query of every document.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
         sample_weight : array of shape (n,), optional
-            The weight of every document's query in training, the same for all documents
-            of a query.
+            The weight of each document's query in training, equal for all documents of a
+            query.
         validation : tuple (X, y, qid), optional
-            Judged lists that choose alpha and never train; without it `cv` splits the
-            others.
+            Judged lists to choose alpha on, never trained on; default: split by `cv`.
         feature_names : sequence of str, optional
-            A name for every feature, kept with the model; by default the columns of a
-            DataFrame.
+            A name per feature, saved with the model; default: the columns of a DataFrame.
 
         Returns
         -------
@@ -101,7 +99,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
     def _splits(
         self, queries: QuerySet, rows: QueryRows
     ) -> list[tuple[IntArray, IntArray]]:
-        """Return pairs of query positions: to train on, and held out."""
+        """Return pairs of training and held-out query positions."""
         check_count(self.random_state, "random_state", 0)
         folds = self._shuffled_folds(queries.n_queries, "queries", "(X, y, qid)")
         if folds is not None:
@@ -110,20 +108,20 @@ class RankerSearch(AlphaSearch, LinearRanker):
         try:
             splitter: Any = check_cv(self.cv)
             with warnings.catch_warnings():
-                # Of one that splits queries, more is said below.
+                # A splitter that splits queries is refused below.
                 warnings.filterwarnings("ignore", "The groups parameter is ignored")
                 found = list(splitter.split(np.zeros((len(owners), 1)), None, owners))
             parts = [[np.unique(owners[side]) for side in split] for split in found]
         except (TypeError, ValueError, IndexError) as err:
             raise InvalidOptionError(
-                "cv must be a number of folds, a splitter of scikit-learn that keeps "
+                "cv must be a number of folds, a scikit-learn splitter that keeps "
                 "groups together, or an iterable of (train, test) arrays of row numbers; "
                 f"got {self.cv!r} ({err})."
             ) from err
         if not parts or not all(len(train) and len(test) for train, test in parts):
             raise InvalidOptionError(
-                "cv must give at least one split, each with queries to train on and "
-                f"queries held out; got {len(parts)} splits, with "
+                "cv must give at least one split, each with training and held-out "
+                f"queries; got {len(parts)} splits, with "
                 f"{[(len(train), len(test)) for train, test in parts]} queries."
             )
         for k, (train, test) in enumerate(parts):
@@ -138,7 +136,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
 
 
 def check_scoring(scoring: Any) -> Scoring:
-    """Return the figure that chooses alpha; more is better."""
+    """Return the function that scores an alpha; higher is better."""
     if isinstance(scoring, str | Measure | type):
         measure = find_measure(scoring)
         return lambda y, s, group: measure(y, s, group=group)

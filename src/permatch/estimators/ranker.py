@@ -1,4 +1,4 @@
-"""The contract of rankers: learn from judged lists, score documents, be measured, saved."""
+"""The contract of rankers: fit on judged lists, score documents, measure, save."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -42,21 +42,21 @@ class BaseRanker(BaseModel):
 
     _fit_call = "fit(X, y, qid=qid)"
 
-    # With metadata routing on, ids of queries find their way without being asked for.
+    # With metadata routing on, query ids are passed without a request.
     __metadata_request__fit = {"qid": True}
     __metadata_request__predict = {"qid": True}
     __metadata_request__score = {"qid": True}
 
     @abstractmethod
     def _fit(self, queries: QuerySet) -> Any:
-        """Learn from checked, scaled training lists; return what `_warn` is to judge."""
+        """Learn from checked, scaled training lists; return an argument for `_warn`."""
 
     @abstractmethod
     def _predict(self, documents: Any) -> FloatArray:
-        """Return a score (n,) for each of some checked, scaled documents (n, d)."""
+        """Return the scores (n,) of checked, scaled documents (n, d)."""
 
     def _warn(self, optimum: Any) -> None:
-        """Warn, on behalf of the caller of `fit`, of what is not to be relied on."""
+        """Warn the caller of `fit` of unreliable results."""
 
     def fit(
         self,
@@ -75,17 +75,16 @@ class BaseRanker(BaseModel):
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         y : array of shape (n,)
-            Grades: whole numbers, 0 and up, best highest.
+            Grades: whole numbers from 0, the best highest.
         qid : array of shape (n,), optional
             The query of every document.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
         sample_weight : array of shape (n,), optional
-            The weight of every document's query, the same for all documents of a query;
-            it multiplies what the query weighs otherwise.
+            The weight of each document's query, equal for all documents of a query; it
+            multiplies the other weights of the query.
         feature_names : sequence of str, optional
-            A name for every feature, kept with the model; by default the columns of a
-            DataFrame.
+            A name per feature, saved with the model; default: the columns of a DataFrame.
 
         Returns
         -------
@@ -100,16 +99,16 @@ class BaseRanker(BaseModel):
         return self
 
     def predict(self, X: Any, qid: Any = None, group: Any = None) -> FloatArray:
-        """Return a score for every document; within a query, more is better.
+        """Return the score of every document; within a query, higher is better.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         qid : array of shape (n,), optional
-            The query of every document; needed only by a model with `scaling`.
+            The query of every document; needed only with `scaling`.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
 
         Returns
         -------
@@ -121,9 +120,9 @@ class BaseRanker(BaseModel):
             return self._predict(documents)
         if qid is None and group is None:
             raise InvalidQueriesError(
-                f"this model scales features within every query (scaling="
-                f"{self.scaling!r}), so it has to know the queries; got neither qid nor "
-                "group. For the documents of one query pass group=[len(X)]."
+                f"this model scales features within queries (scaling={self.scaling!r}) "
+                "and needs qid or group; got neither. For the documents of one query pass "
+                "group=[len(X)]."
             )
         rows = query_rows(qid, group, documents.shape[0])
         scaled = scale_within_queries(rows.gather(documents), rows.starts, self.scaling)
@@ -137,9 +136,9 @@ class BaseRanker(BaseModel):
         X : array, sparse matrix or DataFrame of shape (n, d)
             One row of features per document.
         qid : array of shape (n,), optional
-            The query of every document; without it and `group`, all rows are one query.
+            The query of every document; default: one query.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
 
         Returns
         -------
@@ -172,7 +171,7 @@ class BaseRanker(BaseModel):
         qid : array of shape (n,), optional
             The query of every document.
         group : array of shape (q,), optional
-            Instead of `qid`: how many consecutive rows each query has.
+            Instead of `qid`: the number of consecutive rows of each query.
         sample_weight : array of shape (n,), optional
             The weight of every document's query in the average.
 
@@ -190,7 +189,7 @@ class BaseRanker(BaseModel):
         return float(np.average(figures, weights=weights))
 
     def scaled(self, queries: QuerySet) -> QuerySet:
-        """Return the queries as the model sees them: scaled within every query, if so."""
+        """Return the queries as the model sees them: scaled if `scaling` is set."""
         if self.scaling is None:
             return queries
         if self.scaling not in METHODS:
@@ -233,12 +232,11 @@ def check_columns(X: Any, names: list[str] | None) -> None:
     for k, (column, name) in enumerate(pairs):
         if column != name:
             raise InvalidQueriesError(
-                "the columns of X must be those the model is fitted with, in the same "
-                f"order; column {k} is {column!r}, not {name!r}. Pass X with its columns "
-                "in that order."
+                "the columns of X must be those of the training data, in the same order; "
+                f"column {k} is {column!r} instead of {name!r}. Reorder the columns."
             )
 
 
 def name_features(X: Any, names: Sequence[str] | None, n_features: int) -> list[str] | None:
-    """Return the names given, or else those of the columns of a DataFrame."""
+    """Return the names given; default: the columns of a DataFrame."""
     return check_feature_names(column_names(X) if names is None else names, n_features)

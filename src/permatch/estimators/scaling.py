@@ -1,4 +1,4 @@
-"""Units: features divided by their spread, so that `alpha` means the same in every unit.
+"""Features divided by their spread, so that `alpha` does not depend on units.
 
     scaled feature = feature / scale        coef = scaled coef / scale
 
@@ -23,12 +23,12 @@ def feature_scale(
     graphs : list of BipartiteGraph
         The training graphs, all with d features.
     weights : ndarray of shape (n,), optional
-        Positive weight of every graph; a weight of 2 counts like the graph given twice.
+        Positive weight of every graph; 2 is like passing the graph twice.
 
     Returns
     -------
     ndarray of shape (d,)
-        1 for features that are the same on all edges.
+        1 for constant features.
 
     Examples
     --------
@@ -45,9 +45,9 @@ def scaled_stacks(
 ) -> tuple[list[FeatureStack], FloatArray]:
     """Return graphs stacked by size, their features centred and scaled, and the scale.
 
-    Centring is for the digits: what is added to a feature on all edges of a graph moves
-    all its matchings alike, but a large common value would drown the gradient in rounding
-    errors.  With ``is_scaled=False`` the scale is 1.
+    Centring preserves digits: a constant added to a feature on all edges of a graph changes
+    all its matchings alike, but a large one would lose the gradient in rounding errors.
+    With ``is_scaled=False`` the scale is 1.
     """
     stacks = stack_graphs(graphs)
     n_features = graphs[0].n_features
@@ -89,7 +89,7 @@ def _scale_of(stacks: list[FeatureStack], weights: FloatArray | None) -> FloatAr
 
 
 def _check_finite(is_finite: BoolArray) -> None:
-    """Refuse features of which one, as the array (d,) tells, has left float64."""
+    """Refuse features that exceed float64, as the array (d,) tells."""
     if not is_finite.all():
         raise PrecisionError(
             "features must be small enough for their range and their sum over a graph to "

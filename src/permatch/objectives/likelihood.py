@@ -45,7 +45,7 @@ class Evaluation:
     is_exact : bool
         Whether all inference was exact.
     doubts : tuple of int
-        Sizes of graphs for which the engine itself does not stand by its answer.
+        Sizes of graphs whose results the engine itself reports as unreliable.
     """
 
     value: float
@@ -114,7 +114,7 @@ class MatchingLikelihood:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the engine is exact for all graphs, as far as can be told beforehand."""
+        """Whether the engine is exact for all graphs, as far as is known beforehand."""
         return all(self.engine.is_exact_for(stack.size) for stack in self.stacks)
 
     @property
@@ -127,7 +127,7 @@ class MatchingLikelihood:
         return self.with_engine(self.engine.with_effort(factor))
 
     def with_seed(self, number: int) -> Self:
-        """Return the same objective with draws of its own for every number from 1 on."""
+        """Return the same objective with different draws for every number from 1."""
         return self.with_engine(self.engine.with_seed(_SEED_STRIDE * number))
 
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
@@ -158,7 +158,7 @@ class MatchingLikelihood:
                     "exceed float64. Divide the features by a large number."
                 )
             engine = self.engine.with_seed(k)  # stacks number their graphs alike
-            # What the engine has to warn of, the evaluation says.
+            # The evaluation reports what the engine warns of.
             with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
                 result = engine.infer(scores, n_jobs=self.n_jobs, check=False)
             terms.append(float(weight @ result.log_partition))
@@ -173,9 +173,9 @@ class MatchingLikelihood:
         value = math.fsum(terms)
         if not math.isfinite(value):
             raise PrecisionError(
-                f"learning needs log-partitions; {type(self.engine).__name__} has none, "
-                "given these options. Change them (SwapChain: tempering=True), or the "
-                "engine."
+                "fitting needs an engine that computes log-partitions; "
+                f"{type(self.engine).__name__} with these options does not. Change them "
+                "(SwapChain: tempering=True), or the engine."
             )
         return Evaluation(value, grad, bounds, is_exact, tuple(doubtful))
 

@@ -72,12 +72,11 @@ class Optimum:
     has_no_end : bool
         Whether there is no minimum: the function keeps falling towards infinity.
     gradient_error : float
-        Largest standard error of an entry of the gradient: 0 if it is exact, NaN if nothing
-        is known of its errors.
+        Largest standard error of an entry of the gradient: 0 if exact, NaN if unknown.
     is_exact : bool
         Whether all gradients were exact.
     doubts : tuple of int
-        Parts of an estimated objective that it does not stand by at the end.
+        Parts of an estimated objective that it reports as unreliable at the end.
     """
 
     coef: FloatArray

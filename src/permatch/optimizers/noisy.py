@@ -1,12 +1,11 @@
-"""Quasi-Newton steps with gradients that are estimates: few draws first, more at the end.
+"""Quasi-Newton steps with estimated gradients: few draws first, more at the end.
 
-How much its draws move a gradient is seen by drawing again: the gradient is evaluated at
-the same point with eight seeds.  A run ends where, in units of these standard errors, the
-entries of the gradient are at most one in the root of their mean square; it counts as
-converged if no entry can be told from zero.  The next run begins there with four times as
-many draws, which halves the errors.  An objective uses a 16th, a 4th, and then all of the
-draws it was made for; more than that only if they bring `tol` within reach.  Within a run
-the seed is the same at every point, so that neighbouring points share most of their errors.
+The standard error of a gradient is estimated by evaluating it at the same point with eight
+seeds.  A run ends where the root mean square of the gradient, in units of these errors, is
+at most 1; it has converged if no entry is significantly different from zero.  The next run
+starts there with four times as many draws, which halves the errors.  An objective uses
+1/16, 1/4, and then all of its draws; more only if they bring `tol` within reach.  Within a
+run the seed is the same at every point, so that neighbouring points share most errors.
 
 An objective that does not draw makes a single run.
 """
@@ -22,9 +21,9 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.optimizers.lbfgs import Optimum, minimize
 
-# Evaluations of one gradient that tell how much its draws move it.
+# Evaluations of one gradient to estimate its standard error.
 _SEEDS = 8
-# Probability with which a gradient that is zero may be taken for another.
+# Probability of taking a zero gradient for a non-zero one.
 _LEVEL = 0.05
 # Share of the draws in the first run, their growth from run to run, and the most that a
 # tolerance may ask for.
@@ -52,7 +51,7 @@ class Estimate(Protocol):
 
     @property
     def grad_bounds(self) -> FloatArray:
-        """How far the gradient may be off for other reasons than draws, (d,), or NaN."""
+        """Bounds on the error of the gradient other than noise, (d,), or NaN."""
         ...
 
     @property
@@ -62,7 +61,7 @@ class Estimate(Protocol):
 
     @property
     def doubts(self) -> tuple[int, ...]:
-        """Parts that the objective itself does not stand by."""
+        """Parts that the objective itself reports as unreliable."""
         ...
 
 
@@ -83,7 +82,7 @@ class NoisyObjective(Protocol):
         ...
 
     def with_seed(self, number: int) -> Self:
-        """Return the same function with draws of its own for every number from 1 on."""
+        """Return the same function with different draws for every number from 1."""
         ...
 
 
@@ -96,18 +95,18 @@ def minimize_noisy(
     on_iteration: Callable[[dict[str, float]], None] | None = None,
     **options: Any,
 ) -> Optimum:
-    """Minimise an objective that may be exact, approximate or drawn.
+    """Minimise an objective that may be exact, approximate or sampled.
 
     Parameters
     ----------
     objective : NoisyObjective
-        What to minimise.
+        The function to minimise.
     start : ndarray of shape (d,)
-        Where to begin.
+        Starting point.
     tol : float
-        Largest entry of the projected gradient accepted.
+        Largest entry of the projected gradient to reach.
     max_iter : int
-        Most steps taken, all runs together.
+        Maximum number of steps in all runs.
     on_iteration : callable, optional
         Called with every new entry of the history.
     **options
@@ -116,8 +115,8 @@ def minimize_noisy(
     Returns
     -------
     Optimum
-        The end of the last run; counts and history are those of all runs, evaluations with
-        other seeds included.
+        The end of the last run; counts and history cover all runs, including evaluations
+        with other seeds.
     """
     share = _FIRST_SHARE if objective.draws else 1.0
     run = _Run(objective.with_effort(share), tol)
@@ -144,7 +143,7 @@ def minimize_noisy(
         if whole.is_interrupted or whole.is_exact:
             return whole
         if whole.n_iter >= max_iter:  # before all draws were used
-            message = f"max_iter={max_iter} steps were taken"
+            message = f"max_iter={max_iter} was reached"
             return whole if whole.is_converged else replace(whole, message=message)
         more = _next_share(share, whole.gradient_error, tol)
         if more is not None:
@@ -155,7 +154,7 @@ def minimize_noisy(
 
 
 def _next_share(share: float, error: float, tol: float) -> float | None:
-    """Return the share of the draws for another run; None if none is worth it."""
+    """Return the share of the draws for another run; None if not worthwhile."""
     floor = _WITHIN_TOL * error
     if not floor > tol:  # exact, good enough, or nothing known
         return None
@@ -166,7 +165,7 @@ def _next_share(share: float, error: float, tol: float) -> float | None:
 
 
 def _nothing_known(start: FloatArray) -> Optimum:
-    """Return the end of a minimisation that was interrupted before anything was known."""
+    """Return the result of a minimisation interrupted at once."""
     return Optimum(
         coef=start,
         value=math.nan,
@@ -183,7 +182,7 @@ def _nothing_known(start: FloatArray) -> Optimum:
 
 
 class _Run:
-    """The objective with so many draws, and how far its gradients are to be trusted."""
+    """The objective with a number of draws, and the errors of its gradients."""
 
     def __init__(
         self, objective: NoisyObjective, tol: float, spread: FloatArray | None = None
@@ -198,7 +197,7 @@ class _Run:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether draws move the gradient, as far as is known."""
+        """Whether the gradient is noisy, as far as is known."""
         return bool(self._spread.any())
 
     def with_draws(self, objective: NoisyObjective, factor: float) -> "_Run":
@@ -211,7 +210,7 @@ class _Run:
         return found.value, found.grad
 
     def measure(self, coef: FloatArray) -> None:
-        """Find out how much draws move the gradient here."""
+        """Estimate the standard errors of the gradient here."""
         first = self._at(coef)
         if first.is_exact or not self._objective.draws:
             self._spread = np.zeros_like(first.grad)
@@ -223,18 +222,18 @@ class _Run:
         self._spread = np.std(grads, axis=0, ddof=1)
 
     def is_zero(self, coef: FloatArray, projected: FloatArray) -> bool:
-        """Return whether a gradient is down to its own errors; what the solver asks."""
+        """Return whether a gradient is below its own errors."""
         self._projected[coef.tobytes()] = projected
         ratios = self._ratios(coef)
         return bool(np.mean(ratios**2) <= 1.0 and ratios.max() <= _told_apart(len(ratios)))
 
     def passes(self, coef: FloatArray) -> bool:
-        """Return whether no entry of the gradient here can be told from zero."""
+        """Return whether no entry of the gradient differs significantly from zero."""
         ratios = self._ratios(coef)
         return bool(ratios.max(initial=0.0) <= _told_apart(len(ratios)))
 
     def end(self, before: Optimum, found: Optimum, share: float) -> Optimum:
-        """Return the end of this run, with that share of the draws and counts of all."""
+        """Return the end of this run, with the counts of all."""
         here, is_interrupted = self._at(found.coef), found.is_interrupted
         is_between = _FIRST_SHARE < share < 1.0  # there the errors follow from the draws
         if not is_interrupted and not is_between:
@@ -269,7 +268,7 @@ class _Run:
         return self._known[key]
 
     def _errors(self, coef: FloatArray) -> FloatArray:
-        """Return how far off the entries of the gradient may be at a known point."""
+        """Return the errors of the gradient at a known point."""
         return np.hypot(self._known[coef.tobytes()].grad_bounds, self._spread)
 
     def _ratios(self, coef: FloatArray) -> FloatArray:
@@ -281,7 +280,7 @@ class _Run:
 
 @cache
 def _told_apart(n_entries: int) -> float:
-    """Return how many standard errors tell one of so many entries from zero."""
+    """Return how many standard errors make one of `n_entries` significant."""
     from scipy import stats  # half a second: only when it is needed
 
     # The errors themselves come from few seeds: Student's quantile.
