@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH, load, splat, store
+from permatch.kernels.intrinsics import WIDTH, load, splat, store
 
 # A multiplication with an addition in one instruction counts as one operation.
 # Operations per sign vector and column in the Glynn kernel: 14 additions and 14

@@ -22,10 +22,14 @@ MARGINAL_TOL = 1e-11
 
 @dataclass(frozen=True)
 class EngineCase:
-    """An engine and the largest graphs worth giving it in a test."""
+    """An engine, the largest graphs worth giving it in a test, and one that draws little.
+
+    Without the compiler a draw takes a millisecond: `quick` is for tests without it.
+    """
 
     engine: AbstractEngine
     largest: int = 20
+    quick: AbstractEngine | None = None
 
     @property
     def has_marginals(self):
@@ -50,9 +54,9 @@ APPROXIMATE = [
     EngineCase(pm.AutoEngine(exact_size=0, tol=0.05, budget=None)),
     EngineCase(pm.Sparsified()),
     EngineCase(pm.Bethe()),
-    EngineCase(pm.Nesting(tol=0.05, tail=2)),
-    EngineCase(pm.SwapChain(n_sweeps=1500)),
-    EngineCase(pm.HuberLaw(n_samples=500)),
+    EngineCase(pm.Nesting(tol=0.05, tail=2), quick=pm.Nesting(n_samples=32, tail=2)),
+    EngineCase(pm.SwapChain(n_sweeps=1500), quick=pm.SwapChain(n_sweeps=16, n_chains=1)),
+    EngineCase(pm.HuberLaw(n_samples=500), quick=pm.HuberLaw(n_samples=5)),
 ]
 
 

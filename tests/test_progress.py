@@ -11,7 +11,7 @@ from permatch._progress import progress_bar
 FIRST_CALL = """
 import logging
 logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
-from permatch.kernels.random import seed_state, uniform  # little to compile
+from permatch.kernels.intrinsics import seed_state, uniform  # little to compile
 uniform(seed_state(0))
 """
 

@@ -11,8 +11,8 @@ from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.inference._options import check_limited_count, keep
 from permatch.inference.sampling.perfect import PerfectSampler, Trials
-from permatch.inference.sampling.proposals import balanced_weights
-from permatch.kernels.random import seed_state
+from permatch.inference.sampling.weighted import balanced_weights
+from permatch.kernels.intrinsics import seed_state
 
 # Partitions of size 60 so long take 0.3 GB.
 _LONGEST_LIST = 10_000

@@ -12,9 +12,8 @@ At every node the column is taken whose children sum to least.
 import numpy as np
 from numba import njit
 
-from permatch.kernels.bits import count_ones
 from permatch.kernels.bounds import SOULES, fill_steps
-from permatch.kernels.random import uniform
+from permatch.kernels.intrinsics import count_ones, uniform
 
 # Sums above the bound by rounding only are not refined.
 _SLACK = 1e-12

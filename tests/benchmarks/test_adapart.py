@@ -15,7 +15,7 @@ from benchmarks.rivals.adapart_kernels import (
 )
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference.base import Job, reduce_scores
-from permatch.kernels.random import seed_state
+from permatch.kernels.intrinsics import seed_state
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value
 

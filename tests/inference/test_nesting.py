@@ -12,16 +12,18 @@ from permatch.inference.base import reduce_scores
 from permatch.inference.nesting import Nesting
 from permatch.inference.sampling import nesting_run
 from permatch.inference.sampling.betting import Gambler, bet_until
-from permatch.inference.sampling.estimates import (
+from permatch.inference.sampling.nesting_table import NestingTable, deepen
+from permatch.inference.sampling.weighted import (
     add_sums,
+    balanced_weights,
     empty_sums,
     estimate_from_filters,
     log_mean,
+    make_plan,
+    tightest_plan,
 )
-from permatch.inference.sampling.nesting_table import NestingTable, deepen
-from permatch.inference.sampling.proposals import balanced_weights, make_plan, tightest_plan
-from permatch.kernels.random import seed_state
-from permatch.kernels.sliced_draws import run_filter
+from permatch.kernels.intrinsics import seed_state
+from permatch.kernels.sliced import run_filter
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value
 

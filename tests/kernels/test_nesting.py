@@ -11,7 +11,7 @@ import pytest
 
 import permatch as pm
 from permatch.inference.base import reduce_scores
-from permatch.inference.sampling.proposals import (
+from permatch.inference.sampling.weighted import (
     balanced_weights,
     make_plan,
     sharpened_columns,
@@ -24,8 +24,8 @@ from permatch.kernels.bounds import (
     fill_steps,
     huber_law_nodes,
 )
+from permatch.kernels.intrinsics import next_word, seed_state, uniform
 from permatch.kernels.nesting import fill_head, weigh_chunk
-from permatch.kernels.random import next_word, seed_state, uniform
 from permatch.kernels.subset_dp import small_sets
 from tests.helpers import random_scores
 

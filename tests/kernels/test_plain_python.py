@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from tests.helpers import ENGINES
+from tests.helpers import APPROXIMATE, ENGINES
 
 # As little work as possible: without the compiler a draw takes a millisecond.
-FEW_DRAWS = [
-    pm.Sparsified(),
-    pm.Bethe(),
-    pm.Nesting(n_samples=32, tail=2),
-    pm.SwapChain(n_sweeps=16, n_chains=1),
-    pm.HuberLaw(n_samples=5),
-]
-QUICK = {engine.name: engine for engine in [*(case.engine for case in ENGINES), *FEW_DRAWS]}
+CASES = [*ENGINES, *(case for case in APPROXIMATE if case.engine.name != "auto")]
+QUICK = {case.engine.name: case.quick or case.engine for case in CASES}
 
 CODE = """
 import json, sys, warnings

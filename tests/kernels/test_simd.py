@@ -12,7 +12,7 @@ from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 
 import permatch as pm
-from permatch.kernels.simd import WIDTH, load, store, total
+from permatch.kernels.intrinsics import WIDTH, load, store, total
 from permatch.kernels.small_batch import exp_in_place, log_in_place
 
 NARROW = ",".join(
@@ -24,7 +24,7 @@ ANSWER = """
 import json, sys
 import numpy as np
 import permatch as pm
-from permatch.kernels.simd import WIDTH
+from permatch.kernels.intrinsics import WIDTH
 stack, one = map(np.array, json.load(sys.stdin))
 small = pm.infer(stack, "small_batch")
 glynn = pm.infer(one, "glynn")
@@ -37,7 +37,7 @@ print(json.dumps([
 CACHED = """
 import numpy as np
 from permatch.kernels.nesting import make_scratch
-from permatch.kernels.simd import WIDTH
+from permatch.kernels.intrinsics import WIDTH
 shape = make_scratch(1).forward.shape
 stats = make_scratch.stats
 print(WIDTH, shape[1], sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))

@@ -24,7 +24,12 @@ from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
-from permatch.inference._options import check_budget, check_fraction, smaller_error
+from permatch.inference._options import (
+    RandomEngine,
+    check_budget,
+    check_fraction,
+    smaller_error,
+)
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
 from permatch.inference.base import (
     LARGEST_MASK,
@@ -38,12 +43,11 @@ from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification, interval_of
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
-from permatch.inference.sampling.engine import RandomEngine
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.swap_chain import SwapChain
 
-_SMALL = SmallBatch()
+_SMALL, _SPARSIFIED = SmallBatch(), Sparsified()
 #: What is tried, after `Sparsified`, on the blocks that are left: cheap ones first.
 _LAST_RESORT = SwapChain()
 _ENGINES = (Bethe(), Nesting(), _LAST_RESORT)
@@ -199,7 +203,7 @@ class AutoEngine(RandomEngine):
         """Ask engines for the answer to one graph, until its tolerance is met."""
         time = Allowance(self.budget)
         goal = Goal(self.tol, self.delta, self.random_state, time)
-        split, answers, notes = Sparsified()._split(scores, self.exact_size, goal, job)
+        split, answers, notes = _SPARSIFIED._split(scores, self.exact_size, goal, job)
         best = [_Best(answer) for answer in answers]
         steps = [self._step("sparsified", split, answers, notes, time, 0.0)]
         parts = split.parts(scores)

@@ -10,10 +10,10 @@ from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import check_choice, keep
 from permatch.inference.sampling.perfect import PerfectSampler, Trials
-from permatch.inference.sampling.proposals import balanced_weights, columns_by_entropy
+from permatch.inference.sampling.weighted import balanced_weights, columns_by_entropy
 from permatch.kernels.bounds import fill_huber_law, huber_law_nodes
 from permatch.kernels.huber_law import fill_ratios, try_some
-from permatch.kernels.random import seed_state
+from permatch.kernels.intrinsics import seed_state
 
 _BOUNDS = ("published", "tight")
 # Multiplications of a first slice of trials.

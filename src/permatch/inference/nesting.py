@@ -12,6 +12,7 @@ from permatch.errors import PrecisionError
 from permatch.inference._options import (
     LEAST_FRACTION,
     MOST_DRAWS,
+    RandomEngine,
     check_budget,
     check_choice,
     check_flag,
@@ -26,12 +27,11 @@ from permatch.inference._options import (
 from permatch.inference.answer import InferenceResult, weakest
 from permatch.inference.base import Goal, Job, load_kernels, not_tried
 from permatch.inference.sampling.betting import bet_until, draws_needed
-from permatch.inference.sampling.engine import RandomEngine
-from permatch.inference.sampling.estimates import disagree
 from permatch.inference.sampling.nesting_run import NestingRun, Settings
 from permatch.inference.sampling.nesting_table import deepen
-from permatch.kernels.random import seed_state
-from permatch.kernels.sliced_draws import weigh_chunk
+from permatch.inference.sampling.weighted import disagree
+from permatch.kernels.intrinsics import seed_state
+from permatch.kernels.sliced import weigh_chunk
 
 _CERTIFICATES = ("asymptotic", "rigorous")
 # Draws of one task; fixed, so that answers do not depend on the number of threads.

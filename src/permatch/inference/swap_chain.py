@@ -11,6 +11,7 @@ from permatch._types import FloatArray, IntArray, Scores, Seed
 from permatch._validation import check_count, check_rng, check_scores, enough_memory
 from permatch.inference._options import (
     LEAST_FRACTION,
+    RandomEngine,
     check_budget,
     check_choice,
     check_fraction,
@@ -30,7 +31,6 @@ from permatch.inference.chains.run import (
     balanced,
     burn_in,
 )
-from permatch.inference.sampling.engine import RandomEngine
 from permatch.inference.subset_dp import SubsetDP
 
 #: In which sweeps swaps, blocks and sequential choices are made: 4 is every fourth.

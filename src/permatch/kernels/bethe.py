@@ -35,10 +35,9 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.assignment import solve
+from permatch.kernels.assignment import balance, forbid_impossible, reduce_and_match, solve
 from permatch.kernels.bounds import log_bound
 from permatch.kernels.projection import MANY_SWEEPS, project
-from permatch.kernels.scaling import balance, forbid_impossible, reduce_and_match
 
 # Sums are held in this range, and with them messages, their inverses.
 _LEAST = 1e-140

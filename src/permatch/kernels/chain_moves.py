@@ -22,7 +22,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.random import uniform
+from permatch.kernels.intrinsics import uniform
 from permatch.kernels.subset_dp import draw, fill_forward, permanent_and_marginals
 
 

@@ -30,7 +30,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH, aligned, load, splat, store, total
+from permatch.kernels.intrinsics import WIDTH, aligned, load, splat, store, total
 
 LANE_ROWS = 6
 LANES = 1 << LANE_ROWS

@@ -13,7 +13,7 @@ and begins again.  A matching that reaches the end has the probability weight / 
 import numpy as np
 from numba import njit
 
-from permatch.kernels.random import uniform
+from permatch.kernels.intrinsics import uniform
 
 
 @njit(cache=True, nogil=True)

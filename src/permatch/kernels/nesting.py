@@ -25,6 +25,11 @@ tail; walking it backwards draws the head, and U_d = head[n, all] <= U replaces 
 Estimates and their errors follow from sums over the draws (`Sums`).  Weights are kept
 relative to a reference, the first one; it moves when one is much larger. The last k columns
 of a draw enter by the marginals of its minor instead of a choice.
+
+Sixteen draws go side by side, one per element of a vector: for every row one vector step
+adds its weight to sixteen running sums, and a second pass counts how many running sums lie
+below sixteen targets, which is the row chosen. Sixteen on every machine, so that a seed
+gives the same draws everywhere.
 """
 
 import math
@@ -33,11 +38,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from permatch.kernels.lanes import LANES, choose_rows, multiply, settle
-from permatch.kernels.random import uniform
-from permatch.kernels.simd import WIDTH
-from permatch.kernels.subset_dp import SmallSets, draw_minor, fill_flows, fill_minors
+from permatch.kernels.intrinsics import WIDTH, count_up, store, uniform, vectors
+from permatch.kernels.subset_dp import SmallSets, fill_flows, fill_minors
 
+LANES = 16
+load, splat = vectors(LANES)
+
+# Products of factors are turned into logarithms before they leave this range.
+_SMALLEST = 1e-100
+_LARGEST = 1e100
 # Ratios above this are as good as certain; any positive ratios give unbiased weights.
 _LARGEST_RATIO = 1e30
 # Stands for the logarithm of 0 where it is multiplied by 0.
@@ -217,64 +226,6 @@ def make_scratch(k):
     )
 
 
-@njit(cache=True, nogil=True)
-def accept_chunk(proposal, state, n_draws, matchings):
-    """Draw `n_draws` times and keep the draws whose coin, heads with probability X, agrees.
-
-    Exact samples: ``matchings[s, c]`` (at least n_draws, n) is the row of column c, in the
-    order drawn.  Return how many were kept.
-    """
-    n, k = proposal.tail.shape
-    free = np.empty((n, LANES))
-    rows = np.empty((n, LANES), np.int64)
-    logs = np.empty(LANES)
-    numbers = np.empty(k)
-    cols = np.empty(k, np.int64)
-    scratch = make_scratch(k)
-    full = (1 << k) - 1
-    n_kept = 0
-    for _ in range(n_draws // LANES):
-        draw_block(proposal, state, free, rows, logs)
-        for first_lane in range(0, LANES, WIDTH):
-            fill_minor(proposal, rows, first_lane, scratch.minor)
-            fill_minors(scratch.minor, proposal.sets, scratch.forward)
-            for q in range(WIDTH):
-                lane = first_lane + q
-                weight = math.exp(logs[lane]) * scratch.forward[full, q]
-                if uniform(state) >= weight:
-                    continue
-                for r in range(k):
-                    numbers[r] = uniform(state)
-                draw_minor(scratch.minor, q, scratch.forward, numbers, cols)
-                for c in range(n - k):
-                    matchings[n_kept, c] = rows[c, lane]
-                for r in range(k):
-                    matchings[n_kept, n - k + cols[r]] = rows[n - k + r, lane]
-                n_kept += 1
-    return n_kept
-
-
-@njit(cache=True, nogil=True)
-def weigh_chunk(proposal, state, log_weights):
-    """Fill `log_weights`, a multiple of `LANES` of them, with log X of draws."""
-    n, k = proposal.tail.shape
-    free = np.empty((n, LANES))
-    rows = np.empty((n, LANES), np.int64)
-    logs = np.empty(LANES)
-    scratch = make_scratch(k)
-    full = (1 << k) - 1
-    for first in range(0, len(log_weights), LANES):
-        draw_block(proposal, state, free, rows, logs)
-        for first_lane in range(0, LANES, WIDTH):
-            fill_minor(proposal, rows, first_lane, scratch.minor)
-            fill_minors(scratch.minor, proposal.sets, scratch.forward)
-            for q in range(WIDTH):
-                permanent = scratch.forward[full, q]
-                log_weights[first + first_lane + q] = logs[first_lane + q] + (
-                    math.log(permanent) if permanent > 0.0 else -np.inf
-                )
-
-
 class Sums(NamedTuple):
     """Sums over draws of weights w = exp(log X - reference) and edge beliefs b.
 
@@ -354,3 +305,70 @@ def add_weight(sums, log_weight):
     totals[2] += weight * weight
     totals[3] = max(totals[3], weight)
     return weight
+
+
+@njit(cache=True, nogil=True)
+def choose_rows(ratios, col, free, state, totals, chosen):
+    """Choose a free row for every lane with probability proportional to its ratio.
+
+    Parameters
+    ----------
+    ratios : (n_cols, n) array
+        Row `col` holds the weights of the rows.
+    free : (n, LANES) array
+        1.0 where a lane's row is free; the chosen row is set to 0.0.
+    totals : (3, LANES) array
+        Row 0 receives the sums of the free weights; the others are scratch.
+    chosen : (LANES,) array of int
+        Receives the rows.  Where the sum is 0 it is any free row.
+    """
+    n = ratios.shape[1]
+    for lane in range(LANES):
+        totals[1, lane] = uniform(state)
+    reached = splat(0.0)
+    for k in range(n):
+        reached = reached + splat(ratios[col, k]) * load(free, k * LANES)
+    store(totals, 0, reached)
+    target = reached * load(totals, LANES)
+    reached = splat(0.0)
+    n_below = splat(0.0)
+    for k in range(n):
+        reached = reached + splat(ratios[col, k]) * load(free, k * LANES)
+        n_below = count_up(n_below, reached, target)
+    store(totals, 2 * LANES, n_below)
+    for lane in range(LANES):
+        row = int(totals[2, lane])
+        if row >= n:  # nothing to choose from, or a target rounded up to the sum
+            row = _last_free(ratios, col, free, lane)
+        free[row, lane] = 0.0
+        chosen[lane] = row
+
+
+@njit(cache=True, nogil=True)
+def _last_free(ratios, col, free, lane):
+    """Return the last free row of positive ratio, or just the last free row."""
+    found = -1
+    for row in range(ratios.shape[1] - 1, -1, -1):
+        if free[row, lane] > 0.0:
+            if ratios[col, row] > 0.0:
+                return row
+            found = max(found, row)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def multiply(products, logs, lane, factor):
+    """Multiply a lane's weight ``exp(logs) * products`` by a factor of any size."""
+    product = products[lane] * factor
+    if not _SMALLEST < product < _LARGEST:
+        logs[lane] += math.log(product) if product > 0.0 else -np.inf
+        product = 1.0
+    products[lane] = product
+
+
+@njit(cache=True, nogil=True)
+def settle(products, logs):
+    """Move what is left of the products into the logarithms."""
+    for lane in range(LANES):
+        logs[lane] += math.log(products[lane])
+        products[lane] = 1.0

@@ -1,10 +1,14 @@
-"""A particle filter over the draws of `nesting`, for weights that vary too much.
+"""What else is made of the draws of `nesting`: particle filters, and exact samples.
 
-All particles take column after column together.  After column c a particle's promise is its
-weight so far times what its free rows may still contribute, the bound of the rest.  When
-the promises have become too unequal, particles are drawn anew in proportion to them; each
-then carries the mean promise, less its own bound of the rest.  The mean of the final
-weights is an unbiased estimate of Z / U, as without resampling.
+A filter is for weights that vary too much.  All particles take column after column
+together.  After column c a particle's promise is its weight so far times what its free rows
+may still contribute, the bound of the rest.  When the promises have become too unequal,
+particles are drawn anew in proportion to them; each then carries the mean promise, less its
+own bound of the rest.  The mean of the final weights is an unbiased estimate of Z / U, as
+without resampling.
+
+A coin on the weight of a draw decides whether it is kept: what is kept is an exact sample
+(`accept_chunk`).  `weigh_chunk` returns the weights alone.
 """
 
 import math
@@ -14,10 +18,20 @@ import numpy as np
 from numba import njit
 
 from permatch._types import FloatArray, IntArray
-from permatch.kernels.lanes import LANES, choose_rows, load, splat
-from permatch.kernels.nesting import Proposal, add_block, draw_head, make_scratch
-from permatch.kernels.random import uniform
-from permatch.kernels.simd import store
+from permatch.kernels.intrinsics import WIDTH, store, uniform
+from permatch.kernels.nesting import (
+    LANES,
+    Proposal,
+    add_block,
+    choose_rows,
+    draw_block,
+    draw_head,
+    fill_minor,
+    load,
+    make_scratch,
+    splat,
+)
+from permatch.kernels.subset_dp import draw_minor, fill_minors
 
 
 class Particles(NamedTuple):
@@ -183,3 +197,61 @@ def resample(promises, logs, free, rows, other_free, other_rows, state):
     for p in range(n_particles):
         logs[p // LANES, p % LANES] = new_logs[p]
     return mean
+
+
+@njit(cache=True, nogil=True)
+def accept_chunk(proposal, state, n_draws, matchings):
+    """Draw `n_draws` times and keep the draws whose coin, heads with probability X, agrees.
+
+    Exact samples: ``matchings[s, c]`` (at least n_draws, n) is the row of column c, in the
+    order drawn.  Return how many were kept.
+    """
+    n, k = proposal.tail.shape
+    free = np.empty((n, LANES))
+    rows = np.empty((n, LANES), np.int64)
+    logs = np.empty(LANES)
+    numbers = np.empty(k)
+    cols = np.empty(k, np.int64)
+    scratch = make_scratch(k)
+    full = (1 << k) - 1
+    n_kept = 0
+    for _ in range(n_draws // LANES):
+        draw_block(proposal, state, free, rows, logs)
+        for first_lane in range(0, LANES, WIDTH):
+            fill_minor(proposal, rows, first_lane, scratch.minor)
+            fill_minors(scratch.minor, proposal.sets, scratch.forward)
+            for q in range(WIDTH):
+                lane = first_lane + q
+                weight = math.exp(logs[lane]) * scratch.forward[full, q]
+                if uniform(state) >= weight:
+                    continue
+                for r in range(k):
+                    numbers[r] = uniform(state)
+                draw_minor(scratch.minor, q, scratch.forward, numbers, cols)
+                for c in range(n - k):
+                    matchings[n_kept, c] = rows[c, lane]
+                for r in range(k):
+                    matchings[n_kept, n - k + cols[r]] = rows[n - k + r, lane]
+                n_kept += 1
+    return n_kept
+
+
+@njit(cache=True, nogil=True)
+def weigh_chunk(proposal, state, log_weights):
+    """Fill `log_weights`, a multiple of `LANES` of them, with log X of draws."""
+    n, k = proposal.tail.shape
+    free = np.empty((n, LANES))
+    rows = np.empty((n, LANES), np.int64)
+    logs = np.empty(LANES)
+    scratch = make_scratch(k)
+    full = (1 << k) - 1
+    for first in range(0, len(log_weights), LANES):
+        draw_block(proposal, state, free, rows, logs)
+        for first_lane in range(0, LANES, WIDTH):
+            fill_minor(proposal, rows, first_lane, scratch.minor)
+            fill_minors(scratch.minor, proposal.sets, scratch.forward)
+            for q in range(WIDTH):
+                permanent = scratch.forward[full, q]
+                log_weights[first + first_lane + q] = logs[first_lane + q] + (
+                    math.log(permanent) if permanent > 0.0 else -np.inf
+                )

@@ -17,7 +17,7 @@ edges that may carry more, nothing is lacking in the end.
 import numpy as np
 from numba import njit
 
-from permatch.kernels.scaling import forbid_impossible
+from permatch.kernels.assignment import forbid_impossible
 
 # Sinkhorn's sweeps on beliefs before a spanning tree takes the rest: few, and where that
 # fails many; and the error of row sums at which they end.

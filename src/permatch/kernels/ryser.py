@@ -12,7 +12,7 @@ H. J. Ryser, "Combinatorial Mathematics", Carus Mathematical Monographs 14 (1963
 
 from numba import njit
 
-from permatch.kernels.bits import lowest_one
+from permatch.kernels.intrinsics import lowest_one
 
 # Gray-code updates of the row sums are redone from scratch this often, against drift.
 _REFRESH = 1024

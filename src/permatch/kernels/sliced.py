@@ -1,10 +1,11 @@
 """Kernels that may take long on one graph, run in slices: Ctrl-C is heard between two.
 
-Every function here does what the compiled one of its name does, to the last bit.  Two ways:
+Every function does what the compiled one of its name does, to the last bit.  Three ways:
 
 - A count that may be large, of states or sweeps, is gone through in ranges (`run_slices`).
 - O(m^3) kernels have an outermost loop around compiled steps.  From m = 400 on that loop is
   left to the interpreter, where it costs next to nothing.
+- Draws hand the state of the random numbers on from one slice to the next.
 """
 
 import builtins
@@ -13,19 +14,22 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from permatch._parallel import check_stopped, run_slices
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch.kernels import (
     assignment,
     bethe,
     bounds,
+    nesting,
+    particles,
     projection,
     ryser,
-    scaling,
     sparsified,
     subset_dp,
 )
+from permatch.kernels.nesting import LANES, Proposal, Sums
 
 # States or subsets of a first slice.
 _FEW = 1 << 16
@@ -126,9 +130,9 @@ def _by_size(kernel: Any, in_python: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _solve = in_python(assignment.solve)
-_reduce_and_match = in_python(scaling.reduce_and_match, solve=_solve)
-_reduce_possible = in_python(scaling.reduce_possible, reduce_and_match=_reduce_and_match)
-_balance = in_python(scaling.balance)
+_reduce_and_match = in_python(assignment.reduce_and_match, solve=_solve)
+_reduce_possible = in_python(assignment.reduce_possible, reduce_and_match=_reduce_and_match)
+_balance = in_python(assignment.balance)
 _sharpen = in_python(bounds.sharpen)
 _project = in_python(
     projection.project,
@@ -158,14 +162,15 @@ best_matchings = _by_size(
     assignment.best_matchings, in_python(assignment.best_matchings, solve=_solve)
 )
 reduce_one = _by_size(
-    scaling.reduce_one, in_python(scaling.reduce_one, reduce_and_match=_reduce_and_match)
+    assignment.reduce_one,
+    in_python(assignment.reduce_one, reduce_and_match=_reduce_and_match),
 )
-reduce_possible = _by_size(scaling.reduce_possible, _reduce_possible)
-reduce_and_match = _by_size(scaling.reduce_and_match, _reduce_and_match)
-balance = _by_size(scaling.balance, _balance)
+reduce_possible = _by_size(assignment.reduce_possible, _reduce_possible)
+reduce_and_match = _by_size(assignment.reduce_and_match, _reduce_and_match)
+balance = _by_size(assignment.balance, _balance)
 scale_stack = _by_size(
-    scaling.scale_stack,
-    in_python(scaling.scale_stack, reduce_possible=_reduce_possible, balance=_balance),
+    assignment.scale_stack,
+    in_python(assignment.scale_stack, reduce_possible=_reduce_possible, balance=_balance),
 )
 sharpen = _by_size(bounds.sharpen, _sharpen)
 log_minor_bounds = _by_size(bounds.log_minor_bounds, in_python(bounds.log_minor_bounds))
@@ -180,3 +185,80 @@ def infer_bethe(scores: FloatArray, tol: float, max_iter: int, *rest: Any) -> No
     size = scores.shape[-1]
     is_long = size >= _LARGE or size * size * max_iter > _MOST_ENTRIES
     (_infer_bethe if is_long else bethe.infer_stack)(scores, tol, max_iter, *rest)
+
+
+State = NDArray[Any]
+# Multiplications of a first slice.
+_FEW_STEPS = 1e8
+_fill_head = in_python(nesting.fill_head)
+
+
+def fill_head(weights: FloatArray, tail_bounds: FloatArray, head: FloatArray) -> float:
+    """Fill the head table; return the log of its last entry."""
+    is_long = head.size * weights.shape[1] > _FEW_STEPS
+    return (_fill_head if is_long else nesting.fill_head)(weights, tail_bounds, head)
+
+
+def _few_blocks(proposal: Proposal) -> int:
+    """Return how many blocks of draws are over in no time."""
+    n, k = proposal.tail.shape
+    return int(_FEW_STEPS / (LANES * (n * n + k * 2.0**k + 1.0))) + 1
+
+
+def add_chunk(proposal: Proposal, state: State, n_draws: int, sums: Sums) -> None:
+    """Add `n_draws` draws, a multiple of `LANES`, to the sums."""
+
+    def add(first: int, last: int) -> None:
+        nesting.add_chunk(proposal, state, (last - first) * LANES, sums)
+
+    run_slices(add, n_draws // LANES, _few_blocks(proposal))
+
+
+def weigh_chunk(proposal: Proposal, state: State, log_weights: FloatArray) -> None:
+    """Fill `log_weights`, a multiple of `LANES` of them, with log X of draws."""
+
+    def weigh(first: int, last: int) -> None:
+        particles.weigh_chunk(proposal, state, log_weights[first * LANES : last * LANES])
+
+    run_slices(weigh, len(log_weights) // LANES, _few_blocks(proposal))
+
+
+def accept_chunk(
+    proposal: Proposal, state: State, n_draws: int, matchings: IntArray
+) -> int:
+    """Draw `n_draws` times; fill `matchings` with what is kept and return how many."""
+    n_kept = 0
+
+    def accept(first: int, last: int) -> None:
+        nonlocal n_kept
+        n_kept += particles.accept_chunk(
+            proposal, state, (last - first) * LANES, matchings[n_kept:]
+        )
+
+    run_slices(accept, n_draws // LANES, _few_blocks(proposal))
+    return n_kept
+
+
+def run_filter(proposal: Proposal, state: State, n_particles: int, sums: Sums) -> int:
+    """Run one filter of `n_particles`, a multiple of `LANES`; add its end to the sums.
+
+    Return how often particles were drawn anew.
+    """
+    some = particles.start_particles(proposal, n_particles)
+    n_blocks, few = len(some.logs), _few_blocks(proposal)
+    run_slices(
+        lambda first, last: particles.take_heads(proposal, state, some, first, last),
+        n_blocks,
+        few,
+    )
+    run_slices(
+        lambda first, last: particles.take_columns(proposal, state, some, first, last),
+        n_blocks * len(proposal.ratios),
+        few,
+    )
+    run_slices(
+        lambda first, last: particles.add_particles(proposal, some, sums, first, last),
+        n_blocks,
+        few,
+    )
+    return int(some.counts[1])

@@ -28,8 +28,8 @@ Only `infer_groups` is compiled for every size; what it calls is compiled once.
 import numpy as np
 from numba import njit
 
-from permatch.kernels.scaling import reduce_one
-from permatch.kernels.simd import (
+from permatch.kernels.assignment import reduce_one
+from permatch.kernels.intrinsics import (
     WIDTH,
     aligned,
     exponent,

@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from permatch.kernels.bits import count_ones, lowest_one
-from permatch.kernels.simd import WIDTH, load, splat, store
+from permatch.kernels.intrinsics import WIDTH, count_ones, load, lowest_one, splat, store
 
 
 @njit(cache=True, nogil=True)

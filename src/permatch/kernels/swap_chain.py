@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.chain_moves import block_pass, sequential_pass, shuffle, swap_pass
-from permatch.kernels.random import uniform
+from permatch.kernels.intrinsics import uniform
 
 _LARGEST_EXPONENT = 600.0
 

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import config, types
 from numba.extending import intrinsic
 
-from permatch.kernels.simd import WIDTH, vector
+from permatch.kernels.intrinsics import WIDTH, vector
 
 #: Graphs worked on together, on every machine.
 LANES = 8

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.kernels.simd import WIDTH
+from permatch.kernels.intrinsics import WIDTH
 
 
 @dataclass(frozen=True, eq=False)

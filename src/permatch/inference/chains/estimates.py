@@ -11,7 +11,7 @@ from permatch.inference.answer import InferenceResult
 from permatch.inference.chains.diagnostics import effective_samples, split_r_hat
 from permatch.inference.chains.ladder import Ladder
 from permatch.inference.chains.report import chain_answer
-from permatch.kernels.scaling import reduce_and_match
+from permatch.kernels.assignment import reduce_and_match
 from permatch.kernels.sparsified import fill_regrets
 
 _MOST_MONITORED = 256

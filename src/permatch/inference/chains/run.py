@@ -15,7 +15,7 @@ from permatch.inference.chains.estimates import ChainOutput, sum_up
 from permatch.inference.chains.ladder import Ladder
 from permatch.inference.chains.report import meets
 from permatch.inference.chains.starts import starting_matchings
-from permatch.kernels.random import seed_state
+from permatch.kernels.intrinsics import seed_state
 from permatch.kernels.sliced import scale_stack
 from permatch.kernels.swap_chain import run_chain
 

@@ -10,11 +10,11 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError, SizeLimitError
 from permatch.inference.blocks import Sparsification, plan_blocks
-from permatch.inference.sampling.estimates import empty_sums, log_mean
 from permatch.inference.sampling.nesting_table import NestingTable
+from permatch.inference.sampling.weighted import empty_sums, log_mean
 from permatch.inference.subset_dp import SamplingTable, SubsetDP
-from permatch.kernels.random import seed_state
-from permatch.kernels.sliced_draws import add_chunk
+from permatch.kernels.intrinsics import seed_state
+from permatch.kernels.sliced import add_chunk
 
 #: Matchings across blocks that are left out have at most this probability, all together.
 NEGLIGIBLE = 1e-12

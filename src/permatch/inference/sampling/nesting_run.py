@@ -12,22 +12,23 @@ from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference.answer import InferenceResult
-from permatch.inference.sampling.estimates import (
+from permatch.inference.sampling.weighted import (
+    Plan,
     add_sums,
+    balanced_weights,
     disagree,
     effective_draws,
     empty_sums,
     estimate_from_draws,
     estimate_from_filters,
     is_even,
+    make_plan,
     pool,
     relative_variance,
 )
-from permatch.inference.sampling.proposals import Plan, balanced_weights, make_plan
-from permatch.kernels.lanes import LANES
-from permatch.kernels.nesting import Sums
-from permatch.kernels.random import seed_state
-from permatch.kernels.sliced_draws import add_chunk, run_filter
+from permatch.kernels.intrinsics import seed_state
+from permatch.kernels.nesting import LANES, Sums
+from permatch.kernels.sliced import add_chunk, run_filter
 
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
 _CHUNK = 2048

@@ -1,23 +1,25 @@
 """Coins on the weights of draws turn them into exact samples."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import IntArray
+from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError
 from permatch.inference.base import Job, reduce_stack
-from permatch.inference.sampling.estimates import empty_sums, log_mean
-from permatch.inference.sampling.proposals import (
+from permatch.inference.sampling.weighted import (
     Plan,
     balanced_weights,
+    empty_sums,
+    log_mean,
     make_plan,
-    tightest_plan,
 )
-from permatch.kernels.random import seed_state
-from permatch.kernels.sliced_draws import accept_chunk, add_chunk
+from permatch.kernels.bounds import extended_steps
+from permatch.kernels.intrinsics import seed_state
+from permatch.kernels.sliced import accept_chunk, add_chunk, sharpen
 
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
 _CHUNK = 2048
@@ -28,6 +30,46 @@ _DEPTHS = (8, 12, 16)
 _SECONDS_PER_ENTRY = 1e-9
 _SECONDS_PER_STEP = 1e-9
 _SECONDS_PER_SWEEP = 1e-5
+# Sharpening works on the bound without a head; with a deep head it gains nothing.
+_SHARPEN_SWEEPS = 60
+_DEEPEST_SHARPENED = 8
+
+
+def tightest_plan(weights: FloatArray, offset: float, depth: int, tail: int) -> Plan:
+    """Return the plan of smallest bound: either orientation, head at either end."""
+    trial_depth = min(depth, _DEEPEST_SHARPENED)
+    best: tuple[float, FloatArray, float, dict[str, bool]] | None = None
+    for is_transposed in (False, True):
+        for scaled, shift in _scalings(weights, offset, is_transposed, depth):
+            for head_from_end in (False, True) if depth else (False,):
+                options = {"is_transposed": is_transposed, "head_from_end": head_from_end}
+                plan = make_plan(scaled, shift, depth=trial_depth, tail=tail, **options)
+                if best is None or plan.log_bound < best[0]:
+                    best = plan.log_bound, scaled, shift, options
+    assert best is not None
+    _, scaled, shift, options = best
+    return make_plan(scaled, shift, depth=depth, tail=tail, **options)
+
+
+def _scalings(
+    weights: FloatArray, offset: float, is_transposed: bool, depth: int
+) -> Iterator[tuple[FloatArray, float]]:
+    """Yield weights as they are and, unless the head is deep, with columns sharpened."""
+    yield weights, offset
+    if depth <= _DEEPEST_SHARPENED and weights.size:
+        # The columns that are drawn are those of the transpose if the plan is transposed.
+        scaled, shift = sharpened_columns(weights.T if is_transposed else weights)
+        yield np.ascontiguousarray(scaled.T) if is_transposed else scaled, offset + shift
+
+
+def sharpened_columns(weights: FloatArray) -> tuple[FloatArray, float]:
+    """Return weights with columns scaled for a smaller bound, and the log divided out."""
+    scaled = np.array(weights, order="C")
+    sharpen(scaled, extended_steps(len(scaled)), _SHARPEN_SWEEPS)
+    columns = np.arange(len(weights))
+    largest = weights.argmax(axis=0)
+    factors = scaled[largest, columns] / weights[largest, columns]
+    return scaled, -float(np.log(factors).sum())
 
 
 def deepen(

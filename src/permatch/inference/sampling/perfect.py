@@ -14,6 +14,7 @@ from permatch.errors import PrecisionError
 from permatch.inference._options import (
     LEAST_FRACTION,
     MOST_DRAWS,
+    RandomEngine,
     check_fraction,
     check_limited_count,
     higher_limit,
@@ -22,7 +23,6 @@ from permatch.inference._options import (
     smaller_error,
 )
 from permatch.inference.answer import Diagnostics, InferenceResult
-from permatch.inference.sampling.engine import RandomEngine
 from permatch.inference.sampling.gbas import CoinEstimate, heads_needed
 
 _ADVICE = (

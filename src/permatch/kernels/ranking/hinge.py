@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.assignment import solve
-from permatch.kernels.bits import count_ones, lowest_one
+from permatch.kernels.intrinsics import count_ones, lowest_one
 
 #: Longest lists for which the sets of positions are quicker than an assignment.
 MAX_SET_SIZE = 7

@@ -29,8 +29,8 @@ import math
 import numpy as np
 from numba import njit
 
+from permatch.kernels.intrinsics import WIDTH, load, splat, store, total
 from permatch.kernels.ranking.levels_tilt import factor_in_place
-from permatch.kernels.simd import WIDTH, load, splat, store, total
 
 TILE = 2 * WIDTH
 EXPONENT = 32.0  # exp(-32) is 1e-14

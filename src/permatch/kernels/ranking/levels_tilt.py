@@ -38,7 +38,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH
+from permatch.kernels.intrinsics import WIDTH
 from permatch.kernels.small_batch import exp_in_place
 
 MAX_STEPS = 100

@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.simd import WIDTH, aligned, load, splat, store
+from permatch.kernels.intrinsics import WIDTH, aligned, load, splat, store
 from permatch.kernels.small_batch import exp_in_place
 from permatch.kernels.unrolled import LANES, sum_over_subsets
 
