@@ -12,7 +12,7 @@ from permatch.inference.base import reduce_scores
 from permatch.inference.nesting import Nesting
 from permatch.inference.sampling import nesting_run
 from permatch.inference.sampling.betting import Gambler, bet_until
-from permatch.inference.sampling.nesting_table import NestingTable, deepen
+from permatch.inference.sampling.nesting_table import NestingTable, deepen, tightest_plan
 from permatch.inference.sampling.weighted import (
     add_sums,
     balanced_weights,
@@ -20,7 +20,6 @@ from permatch.inference.sampling.weighted import (
     estimate_from_filters,
     log_mean,
     make_plan,
-    tightest_plan,
 )
 from permatch.kernels.intrinsics import seed_state
 from permatch.kernels.sliced import run_filter

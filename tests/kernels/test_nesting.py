@@ -11,11 +11,8 @@ import pytest
 
 import permatch as pm
 from permatch.inference.base import reduce_scores
-from permatch.inference.sampling.weighted import (
-    balanced_weights,
-    make_plan,
-    sharpened_columns,
-)
+from permatch.inference.sampling.nesting_table import sharpened_columns
+from permatch.inference.sampling.weighted import balanced_weights, make_plan
 from permatch.kernels.bounds import (
     SOULES,
     extended_steps,
@@ -25,7 +22,8 @@ from permatch.kernels.bounds import (
     huber_law_nodes,
 )
 from permatch.kernels.intrinsics import next_word, seed_state, uniform
-from permatch.kernels.nesting import fill_head, weigh_chunk
+from permatch.kernels.nesting import fill_head
+from permatch.kernels.particles import weigh_chunk
 from permatch.kernels.subset_dp import small_sets
 from tests.helpers import random_scores
 
