@@ -4,5 +4,7 @@ No validation, no objects, no I/O, no global random state.
 """
 
 from permatch._progress import announce_compilations
+from permatch.kernels.cache_keys import stamp_kernels
 
 announce_compilations()
+stamp_kernels()

@@ -1,0 +1,60 @@
+"""Compiled kernels on disk that know the kernels they call.
+
+Numba keeps a compiled function as long as the file it stands in does not change, although
+code of the functions it calls, from other files, has been compiled into it.  After an
+upgrade that would run old code with new.  So the stamp of a kernel covers its own file and
+every kernel file that one imports, directly or not.
+"""
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+
+from numba.core.caching import CacheImpl
+
+FOLDER = Path(__file__).resolve().parent
+# from permatch.kernels.module import ..., or from permatch.kernels import module, module
+_IMPORT = re.compile(
+    r"^from permatch\.kernels(?:\.([\w.]+) import | import \(?([\w, \n]+?)\)?$)",
+    re.MULTILINE,
+)
+
+
+@cache
+def fingerprint(path: Path, folder: Path = FOLDER) -> str:
+    """Return a hash of a kernel file and of all that it imports from `folder`."""
+    texts: dict[Path, bytes] = {}
+    ahead = [path]
+    while ahead:
+        here = ahead.pop()
+        if here not in texts:
+            texts[here] = here.read_bytes()
+            for module, modules in _IMPORT.findall(texts[here].decode()):
+                names = [module] if module else re.findall(r"\w+", modules)
+                ahead += [folder / (name.replace(".", "/") + ".py") for name in names]
+    parts = (hashlib.sha256(texts[each]).digest() for each in sorted(texts))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+class _KernelLocator:
+    """Finds the place of a kernel as Numba does, and widens its stamp."""
+
+    @classmethod
+    def from_function(cls, py_func, py_file):
+        path = Path(py_file).resolve()
+        if not path.is_relative_to(FOLDER) or not path.is_file():
+            return None
+        others = (kind for kind in CacheImpl._locator_classes if kind is not cls)
+        found = (kind.from_function(py_func, py_file) for kind in others)
+        locator = next((each for each in found if each is not None), None)
+        if locator is not None:
+            own = locator.get_source_stamp
+            locator.get_source_stamp = lambda: (own(), fingerprint(path))
+        return locator
+
+
+def stamp_kernels() -> None:
+    """From now on, keep kernels on disk only as long as what they call is the same."""
+    if _KernelLocator not in CacheImpl._locator_classes:
+        CacheImpl._locator_classes.insert(0, _KernelLocator)
