@@ -14,7 +14,7 @@ PROGRAM = "python -m reproduce"
 
 
 class Experiments(Group):
-    """A group that means all of its experiments where none is named."""
+    """A group whose default command is ``all``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line."""
@@ -34,21 +34,21 @@ app = typer.Typer(
 
 
 @app.callback(
-    epilog="Exit status: 0 all is well, 1 failure (one line on standard error says why), "
-    "2 wrong usage, 130 interrupted."
+    epilog="Exit status: 0 success, 1 error (one line on standard error), 2 wrong usage, "
+    "130 interrupted."
 )
 def reproduce() -> None:
-    """Repeat the experiments of the paper, one by one or all on one page.
+    """Repeat the experiments of the paper, one at a time or all of them.
 
-    Silhouettes need no data.  The house needs the frames of the CMU House,
-    the others LETOR's folders: say where they are with --data DIR or the
-    environment variable PERMATCH_DATA.  Options without a name mean all.
+    The silhouettes need no data.  The house experiment needs the CMU House
+    frames, the others the LETOR folders.  Set their location with --data DIR
+    or the environment variable PERMATCH_DATA.  The default command is all.
 
-    [bold]Start here[/bold]
+    [bold]Examples[/bold]
 
-      python -m reproduce --quick               all there is data for, in minutes
-      python -m reproduce all --help            what that writes, and its options
-      python -m reproduce house --data ~/data   one experiment alone
+      python -m reproduce --quick               all experiments with data, minutes
+      python -m reproduce all --help            options and output of a full run
+      python -m reproduce house --data ~/data   one experiment
 
     In a clone, 'make reproduce DATA=DIR' does the same, with QUICK=1 for the
     small experiments and ONLY=house for one of them.

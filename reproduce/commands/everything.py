@@ -30,33 +30,31 @@ def everything(
             metavar="DIR",
             exists=True,
             file_okay=False,
-            help="Folder that holds 'letor' and 'cmu_house', as far as you have them; by "
-            "default what the environment variable PERMATCH_DATA says.",
+            help="Folder that contains 'letor' and 'cmu_house', if you have them. "
+            "Default: the environment variable PERMATCH_DATA.",
             show_default=False,
         ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", metavar="", help="Smaller experiments, a few minutes in all."
-        ),
+        typer.Option("--quick", metavar="", help="Smaller experiments, a few minutes."),
     ] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
     debug: Debug = False,
 ) -> None:
-    """Repeat the whole paper, and write it down on one page.
+    """Repeat all experiments of the paper and write a page with the results.
 
-    Runs every experiment there is data for and writes paper.html: for each,
-    the claim, our figure and numbers, what differs from the paper's set-up,
-    and a verdict that follows from the numbers by a rule.  What has no data is
-    said to be missing.  The same in numbers is in paper.json.
+    Runs every experiment for which data is available and writes paper.html:
+    for each claim, our figure and numbers, the differences from the paper's
+    setup, and a verdict computed from the numbers by a stated rule.  Missing
+    data is reported.  paper.json contains the same results as data.
 
-    Rows, tables, figures and pages of the single commands are written too,
-    and rows that those commands have left in the folder are used.  Stop it at
-    any time with Ctrl-C: the same command goes on where it was.
+    The output of the single experiments is written too, and rows they left in
+    the folder are reused.  You can stop at any time with Ctrl-C; the same
+    command resumes.
 
-    Leave the machine alone meanwhile: one of the experiments measures times.
+    Do not use the machine meanwhile: one experiment measures times.
 
     [bold]Examples[/bold]
 
@@ -162,7 +160,7 @@ def _report(console: Console, outcomes: "Sequence[Outcome]") -> None:
     """Print a line per claim."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("experiment", no_wrap=True)
-    table.add_column("what it is about")
+    table.add_column("topic")
     table.add_column("verdict on the claim")
     for outcome in outcomes:
         claim = outcome.claim
@@ -170,7 +168,7 @@ def _report(console: Console, outcomes: "Sequence[Outcome]") -> None:
     console.print(table)
     if any(not outcome.is_run for outcome in outcomes):
         console.print(
-            "\nWhere data is missing, say with --data DIR or PERMATCH_DATA where it is; "
-            "the page says what is needed."
+            "\nSome data is missing: set its location with --data DIR or PERMATCH_DATA. "
+            "The page describes what is needed."
         )
     console.print()

@@ -51,14 +51,14 @@ def house(
             "--data",
             "-d",
             metavar="DIR",
-            help="Folder with shape_contexts.npy and points.npy, or one that holds it as "
-            "'cmu_house'; by default what the environment variable PERMATCH_DATA says.",
+            help="Folder with shape_contexts.npy and points.npy, or its parent if it is "
+            "called 'cmu_house'. Default: the environment variable PERMATCH_DATA.",
             show_default=False,
         ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", metavar="", help="Gaps 50 and 90 only, and fewer alphas."),
+        typer.Option("--quick", metavar="", help="Only gaps 50 and 90, and fewer alphas."),
     ] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
@@ -66,19 +66,19 @@ def house(
 ) -> None:
     """Match the landmarks of the CMU House, frames 0 to 90 apart.
 
-    Thirty landmarks on a toy house that turns; the further two frames are
-    apart, the less alike are the shape contexts of a landmark.  MAP and
-    max-margin learn a weight per bin from every third pair, choose alpha on
+    Thirty landmarks on a rotating toy house: the further apart two frames are,
+    the less similar are the shape contexts of a landmark.  MAP and max-margin
+    learn one weight per bin from one third of the pairs, choose alpha on
     another third and are tested on the last.
 
     Graphs of 30 nodes are too large for exact gradients in every step, so MAP
-    learns twice: with the Bethe approximation, which is smooth but may be far
-    off for single edges, and with sampled gradients, whose errors are known.
-    The page says how far off the approximation was.
+    is fitted twice: with the Bethe approximation, which is smooth but may be
+    wrong for single edges, and with sampled gradients of known error.  The
+    page reports the error of the approximation.
 
-    The folder gets the rows (house.jsonl), the figure (.png, .svg), the table
-    (.csv) and a page with everything (.html).  Stop it at any time with
-    Ctrl-C: the same command goes on where it was.
+    Writes the rows (house.jsonl), the figure (.png, .svg), the table (.csv)
+    and a page with all results (.html).  You can stop at any time with
+    Ctrl-C; the same command resumes.
 
     [bold]Examples[/bold]
 
@@ -135,8 +135,8 @@ def _report(console: Console, size: int, summary: list[dict[str, Any]]) -> None:
         table.add_row(str(line["gap"]), *losses, str(line["n_test"]), f"{seconds:.0f} s")
     console.print(table)
     note = (
-        f"\nHamming loss on test pairs of {size} landmarks, +- its standard error over "
-        "pairs, against the gap between the frames. Time: all alphas of all learners."
+        f"\nHamming loss on test pairs of {size} landmarks, +- standard error over pairs, "
+        "by gap between the frames. Time: all methods and alphas."
     )
     checked = [line for line in summary if line.get("check_largest") is not None]
     if checked:
@@ -144,8 +144,8 @@ def _report(console: Console, size: int, summary: list[dict[str, Any]]) -> None:
         mean = sum(line["check_misplaced"] for line in checked) / len(checked)
         note += (
             " The likelihood is approximate. On some test pairs the Bethe marginals were "
-            f"compared with sampled ones: a single edge was off by up to {worst:.2f}, and "
-            f"{100 * mean:.1f} % of a landmark's probability was misplaced on average."
+            f"compared with sampled ones: the largest error of an edge was {worst:.2f}, "
+            f"and on average {100 * mean:.1f} % of a landmark's probability was misplaced."
         )
     console.print(note + "\n")
 

@@ -31,8 +31,8 @@ Data = Annotated[
         "--data",
         "-d",
         metavar="DIR",
-        help="Folder that holds OHSUMED with Fold1 ... Fold5, itself or in 'letor'; by "
-        "default what the environment variable PERMATCH_DATA says.",
+        help="Folder that contains OHSUMED/Fold1 ... Fold5, or letor/OHSUMED. Default: "
+        "the environment variable PERMATCH_DATA.",
         show_default=False,
     ),
 ]
@@ -49,7 +49,7 @@ Quick = Annotated[
     bool,
     typer.Option("--quick", metavar="", help="A smaller experiment, under a minute."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Where the subsets come from.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed of the subsets.")]
 
 
 def ohsumed(
@@ -64,16 +64,15 @@ def ohsumed(
 ) -> None:
     """Learn to rank LETOR's OHSUMED (the paper's Figure 2, right).
 
-    RankMatch on subsets of M = 3 documents and on whole lists, DORM on the
-    very subsets of RankMatch, and query-centred ridge regression, each with
-    alpha chosen on the validation part of every fold; beside them RankBoost
-    and RankSVM as published, where the folder 'published' is there.  Subsets
-    are drawn anew in every repeat.
+    Compares RankMatch on subsets of M = 3 documents and on whole lists, DORM
+    on the same subsets, and query-centred ridge regression, each with alpha
+    chosen on the validation part of every fold, and the published results of
+    RankBoost and RankSVM if the folder 'published' exists.  Every repeat draws
+    new subsets.
 
-    The folder gets the rows (ohsumed.jsonl), the figure (.png, .svg), the
-    table (.csv) and a page with everything, tests included (.html).  Stop it
-    at any time with Ctrl-C: the same command goes on where it was, also with
-    more repeats.
+    Writes the rows (ohsumed.jsonl), the figure (.png, .svg), the table (.csv)
+    and a page with all results and significance tests (.html).  You can stop
+    at any time with Ctrl-C; the same command resumes, also with more repeats.
 
     The data is Microsoft's LETOR 2.0, which is not part of permatch.
 
@@ -100,16 +99,16 @@ def ohsumed_sample_size(
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
-    """Learn to rank from more and more subsets (the paper's Figure 3, right).
+    """Learn to rank from a growing number of subsets (the paper's Figure 3, right).
 
-    From every training query 0.03 to 1.0 times D M subsets are drawn, D being
-    its documents and M the number of grades.  RankMatch and DORM learn from
-    the same ones, choose alpha on the validation part of a fold, and are
-    compared by NDCG@1.
+    Draws 0.03 to 1.0 times D M subsets per training query, where D is the
+    number of documents and M the number of grades.  RankMatch and DORM learn
+    from the same subsets, choose alpha on the validation part of a fold, and
+    are compared by NDCG@1.
 
-    The folder gets the rows (ohsumed-sample-size.jsonl), the figure (.png,
-    .svg) and the table (.csv).  Stop it at any time with Ctrl-C: the same
-    command goes on where it was, also with more repeats.
+    Writes the rows (ohsumed-sample-size.jsonl), the figure (.png, .svg) and
+    the table (.csv).  You can stop at any time with Ctrl-C; the same command
+    resumes, also with more repeats.
 
     [bold]Examples[/bold]
 
@@ -134,28 +133,28 @@ def runtime(
             "-r",
             min=1,
             metavar="N",
-            help="Repeats; 3 by default, 1 with --quick.",
+            help="Number of repeats. Default: 3; 1 with --quick.",
         ),
     ] = None,
     dataset: Dataset = "OHSUMED",
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", "-j", help="Threads, -1 for all processors.", callback=check_jobs
+            "--jobs", "-j", help="Number of threads; -1 for all.", callback=check_jobs
         ),
     ] = 1,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
-    """Time the training by the size of the graphs (the paper's Table 1).
+    """Measure training time by graph size (the paper's Table 1).
 
-    One fit at one alpha, divided by the number of subsets it learns from:
-    M = 3, 4 and 5 documents, M = 20, and whole lists; and pairs of images with
-    20 points, as in the paper, if scikit-image is installed.  All of it is
-    exact; the paper sampled where M = 20.
+    Times one fit at one alpha, divided by the number of subsets: M = 3, 4 and
+    5 documents, M = 20, and whole lists; and pairs of images with 20 points,
+    as in the paper, if scikit-image is installed.  All fits are exact; the
+    paper used sampling for M = 20.
 
-    The folder gets the rows (runtime.jsonl), the figure (.png, .svg) and the
-    table (.csv).  Leave the machine alone meanwhile.
+    Writes the rows (runtime.jsonl), the figure (.png, .svg) and the table
+    (.csv).  Do not use the machine meanwhile.
 
     [bold]Examples[/bold]
 

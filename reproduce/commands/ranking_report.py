@@ -100,22 +100,22 @@ def report_ranking(
         )
     console.print(table)
     queries = tests[0]["n_queries"] if tests else 0
-    spread = "" if n_repeats == 1 else ", +- the standard deviation over repeats"
+    spread = "" if n_repeats == 1 else ", +- standard deviation over repeats"
     note = (
-        "\nNDCG with the paper's discount on test queries: mean over folds and "
+        "\nNDCG with the paper's discount on test queries, averaged over folds and "
         f"{plural(n_repeats, 'repeat')}; mean: of @1 to @10{spread}. Gap: difference from "
-        "the first line, p after Holm's correction (paired randomisation, "
-        f"{queries} queries). Time: all folds and alphas, one repeat."
+        "the first line; p: paired randomisation test with Holm's correction "
+        f"({queries} queries). Time: all folds and alphas, one repeat."
     )
     if tests:
         size = max(test["detectable"] for test in tests)
         small = min(test["detectable"] for test in tests)
         note += (
-            f" So few queries show differences of {small:.3f} to {size:.3f} four times in "
-            "five; smaller ones are mostly noise."
+            f" With this many queries, differences of {small:.3f} to {size:.3f} are "
+            "detected four times in five; smaller ones are mostly noise."
         )
     if is_mixed:
-        note += " *: LETOR's discount, no other was published."
+        note += " *: LETOR's discount, the only one published."
     console.print(note + "\n")
 
 
@@ -138,11 +138,11 @@ def report_sample_size(
     console.print(table)
     sizes = [line["detectable"] for line in summary if "detectable" in line]
     console.print(
-        "\nNDCG@1 on test queries, mean over folds, +- the standard deviation over "
-        f"{plural(n_repeats, 'repeat')}, against the subsets drawn from a query of D "
-        "documents. Difference: RankMatch less DORM, on the same subsets. The test queries "
-        f"show differences of {min(sizes):.3f} to {max(sizes):.3f} four times in five; "
-        "smaller ones are mostly noise, whatever the spread over repeats.\n"
+        "\nNDCG@1 on test queries, mean over folds, +- standard deviation over "
+        f"{plural(n_repeats, 'repeat')}, by number of subsets per query of D documents. "
+        "Difference: RankMatch minus DORM, on the same subsets. With this many test "
+        f"queries, differences of {min(sizes):.3f} to {max(sizes):.3f} are detected four "
+        "times in five; smaller ones are mostly noise, whatever the spread over repeats.\n"
     )
 
 
@@ -160,8 +160,8 @@ def report_runtime(console: Console, n_jobs: int, summary: list[dict[str, Any]])
     threads = "all processors" if n_jobs == -1 else plural(n_jobs, "thread")
     console.print(
         f"\nTraining time per observation at one alpha, with {threads}, median over "
-        "repeats, and what the paper's Table 1 says. Its M = 20 are pairs of images, "
-        "sampled; here all is exact.\n"
+        "repeats, compared with the paper's Table 1. The paper's M = 20 are pairs of "
+        "images, fitted by sampling; here all fits are exact.\n"
     )
 
 

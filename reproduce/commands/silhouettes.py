@@ -46,7 +46,7 @@ def silhouettes(
         typer.Option(
             "--image",
             metavar="FILE",
-            help="Another silhouette than the horse: an object on a plain background.",
+            help="Image to use instead of the horse: an object on a plain background.",
         ),
     ] = None,
     debug: Debug = False,
@@ -54,12 +54,12 @@ def silhouettes(
     """Learn to match points on sheared silhouettes (the paper's Figure 3, left).
 
     For each number of training pairs, MAP and max-margin learn from the same
-    pairs, choose alpha on as many validation pairs, and are tested on 500 more;
-    matching by unweighted features is what they start from.
+    pairs, choose alpha on as many validation pairs, and are tested on 500 more.
+    Unweighted features are the baseline.
 
-    The folder gets the rows (silhouettes.jsonl), the figure (.png, .svg) and the
-    summary (.csv).  Stop it at any time with Ctrl-C: the same command goes on
-    where it was, also with more repeats.
+    Writes the rows (silhouettes.jsonl), the figure (.png, .svg) and the summary
+    (.csv).  You can stop at any time with Ctrl-C; the same command resumes,
+    also with more repeats.
 
     [bold]Examples[/bold]
 
@@ -120,9 +120,9 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
     console.print(table)
     console.print(
         f"\nHamming loss on {plural(config.n_test, 'test pair')}, mean and standard "
-        f"deviation over {plural(config.n_repeats, 'repeat')}, against the number of "
-        "training pairs. Difference: MAP less max-margin, within repeats. MAP fit: time "
-        "and evaluations with the chosen alpha.\n"
+        f"deviation over {plural(config.n_repeats, 'repeat')}, by number of training "
+        "pairs. Difference: MAP minus max-margin, within repeats. MAP fit: time and "
+        "evaluations at the chosen alpha.\n"
     )
 
 

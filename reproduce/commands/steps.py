@@ -19,15 +19,13 @@ FIGURES = ("png", "svg")
 
 Show = Callable[[float], None] | None
 
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")
-]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")]
 Jobs = Annotated[
     int,
     typer.Option(
         "--jobs",
         "-j",
-        help="Threads, -1 for all processors; only the times depend on it.",
+        help="Number of threads; -1 for all. Does not change the results.",
         callback=check_jobs,
     ),
 ]
@@ -38,7 +36,7 @@ Repeats = Annotated[
         "-r",
         min=1,
         metavar="N",
-        help="Repeats; 5 by default, fewer with --quick.",
+        help="Number of repeats. Default: 5; fewer with --quick.",
     ),
 ]
 
@@ -155,7 +153,7 @@ def resumable(where: Path, kept: Sequence[Path]) -> Iterator[None]:
         n_rows = sum(len(read_rows(path)) for path in kept if path.exists())
         typer.echo(
             f"interrupted; {n_rows} finished rows are in {where}. Run the same command "
-            "again to go on from there.",
+            "again to resume.",
             err=True,
         )
         raise typer.Exit(130) from None

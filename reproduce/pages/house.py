@@ -36,25 +36,26 @@ def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
     """
     lines = summarise(rows)
     page = Page(
-        "Matching the landmarks of a turning house",
-        f"{house.size} landmarks in {len(house.contexts)} frames of a film, and the "
-        "question which is which when two frames are far apart.",
+        "Matching the landmarks of a rotating house",
+        f"{house.size} landmarks in {len(house.contexts)} frames of a video: which "
+        "correspond when two frames are far apart?",
     )
     page.add_text(
-        f"Every landmark carries a shape context of {house.contexts.shape[2]} bins, a "
-        "histogram of where the other landmarks lie around it. An edge between landmarks "
-        "of two frames carries the squared differences of the bins, and the learners find "
-        "one weight per bin. Pairs that begin with frame 0, 3, 6, ... train, those with 1, "
-        "4, 7, ... choose the penalty by their Hamming loss, those with 2, 5, 8, ... test. "
-        "Features are divided by their spread over the training pairs."
+        "Each landmark is described by a shape context of "
+        f"{house.contexts.shape[2]} bins, a histogram of the positions of the other "
+        "landmarks around it. The features of an edge between landmarks of two frames are "
+        "the squared differences of the bins; the methods learn one weight per bin. Pairs "
+        "starting with frame 0, 3, 6, ... are used for training, 1, 4, 7, ... for choosing "
+        "the penalty by Hamming loss, and 2, 5, 8, ... for testing. Features are divided "
+        "by their standard deviation over the training pairs."
     )
-    page.add_heading("Losses by gap")
+    page.add_heading("Loss by gap")
     _add_losses(page, lines, rows)
-    page.add_heading("One pair, before and after")
+    page.add_heading("One pair before and after learning")
     _add_example(page, house, rows)
-    page.add_heading("How exact the likelihood is")
+    page.add_heading("Accuracy of the likelihood")
     _add_check(page, config, house, lines)
-    page.add_heading("What was chosen, and what it took")
+    page.add_heading("Chosen penalties and times")
     _add_choices(page, rows)
     page.add_heading("Run it yourself")
     _add_commands(page, config, rows)
@@ -71,8 +72,8 @@ def _add_losses(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
         gap_curve(lines, axes)
         page.add_figure(
             figure_svg(figure),
-            "Share of wrongly matched landmarks on test pairs against the number of frames "
-            "between the two. Bars: one standard error over test pairs.",
+            "Fraction of incorrectly matched landmarks on test pairs against the gap "
+            "between the frames. Bars: one standard error over test pairs.",
             f"Hamming loss by gap: {words}.",
         )
     page.add_html(
@@ -87,15 +88,15 @@ def _add_losses(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
                 ]
                 for line in lines
             ],
-            "The same in numbers, with standard errors.",
+            "Hamming loss by gap, with standard errors.",
             ids=True,
         )
     )
     fewest = min(line["n_test"] for line in lines)
     page.add_text(
-        f"There are few pairs, at the widest gap only {fewest} to test, and neighbouring "
-        "pairs look alike: differences of one or two standard errors between the learners "
-        f"mean nothing. {_learners_against_unweighted(rows)}"
+        f"There are few pairs, only {fewest} test pairs at the widest gap, and "
+        "neighbouring pairs are similar: differences of one or two standard errors between "
+        f"the methods are not meaningful. {_learners_against_unweighted(rows)}"
     )
 
 
@@ -107,11 +108,11 @@ def _learners_against_unweighted(rows: Sequence[Row]) -> str:
         if all(effect.side == 1 for effect in house_effects(rows, gap))
     ]
     if not clear:
-        return "No gap shows all learners clearly ahead of the unweighted features."
+        return "At no gap are all learned weights clearly better than unweighted features."
     gaps = ", ".join(map(str, clear))
     return (
-        "All learners are ahead of the unweighted features with the whole of a 95 % "
-        f"interval, paired by test pair, at gaps of {gaps}."
+        "All learned weights are better than unweighted features, with 95 % intervals "
+        f"(paired by test pair) that exclude zero, at gaps of {gaps}."
     )
 
 
@@ -120,16 +121,16 @@ def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:
     coefs = {row["method"]: row.get("coef") for row in rows if row["gap"] == gap}
     test = house.pairs(gap, "test")
     unweighted = -np.ones(house.contexts.shape[2])
-    learnt = np.asarray(coefs["map_drawn"])
+    learned = np.asarray(coefs["map_drawn"])
     before, after = (
         np.array([best_matching(graph.scores(coef)) for graph in test.graphs])
-        for coef in (unweighted, learnt)
+        for coef in (unweighted, learned)
     )
     truth = np.arange(house.size)
     gains = np.sum(after == truth, axis=1) - np.sum(before == truth, axis=1)
     best = int(np.argmax(gains))
     first, second = house.frames(gap, "test")[best]
-    for name, matching in (("Unweighted", before[best]), ("Learnt", after[best])):
+    for name, matching in (("Unweighted", before[best]), ("Learned", after[best])):
         n_right = int((matching == truth).sum())
         with drawing(8.0, 3.6) as (figure, axes):
             frames = house.points[first], house.points[second]
@@ -137,21 +138,21 @@ def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:
             page.add_figure(
                 figure_svg(figure),
                 f"{name} features, frames {first} and {second}, the test pair that "
-                f"learning helps most: {n_right} of {house.size} landmarks right. Dashed "
-                "lines with a cross are wrong.",
-                f"Landmarks of two frames with lines between those matched, {name.lower()} "
+                f"improves most: {n_right} of {house.size} landmarks right. Dashed lines "
+                "with a cross are wrong.",
+                f"Landmarks of two frames with lines between matched ones, {name.lower()} "
                 f"features, {n_right} of {house.size} right.",
             )
 
 
 def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> None:
     page.add_text(
-        f"An exact likelihood of a graph of {house.size} nodes takes seconds, and a fit "
-        "asks for it thousands of times. So both fits by maximum a posteriori are "
-        "approximate, in different ways. The Bethe approximation is smooth, deterministic "
-        "and fast, but makes no statement about its error. Sampled gradients (nesting "
-        f"importance sampling, {config.n_draws} draws a graph at the end of a fit) are "
-        "right on average and come with standard errors."
+        f"The exact likelihood of a graph of {house.size} nodes takes seconds, and a fit "
+        "needs it thousands of times. Both maximum a posteriori fits are therefore "
+        "approximate. The Bethe approximation is smooth, deterministic and fast, but has "
+        "no error estimate. Sampled gradients (nesting importance sampling, "
+        f"{config.n_draws} draws per graph at the end of a fit) are unbiased and have "
+        "standard errors."
     )
     checked = [line for line in lines if line.get("check_largest") is not None]
     if not checked:
@@ -168,8 +169,8 @@ def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> No
                 ]
                 for line in checked
             ],
-            "Bethe marginals against sampled ones on the first test pairs, at the weights "
-            "learnt with Bethe gradients.",
+            "Bethe marginals compared with sampled ones on the first test pairs, at the "
+            "weights learned with Bethe gradients.",
             ids=True,
         )
     )
@@ -181,10 +182,10 @@ def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> No
     )
     if worst > 4.0 * error:
         text += (
-            " These are errors of the Bethe approximation, which tends to decide for one "
-            "of two matchings that are about equally good. Do not read its marginals as "
-            "probabilities here; use the engine 'nesting' for those. Matchings are another "
-            "matter: they depend on the weights only."
+            " These are errors of the Bethe approximation, which tends to favour one of "
+            "two matchings that are about equally good. Do not use its marginals as "
+            "probabilities here; use the engine 'nesting' instead. Predicted matchings are "
+            "not affected: they depend only on the weights."
         )
     page.add_text(text)
 
@@ -202,7 +203,7 @@ def _add_choices(page: Page, rows: Sequence[Row]) -> None:
                 + [f"{by_key[gap, m]['seconds']:.0f}\u00a0s" for m in _LEARNERS]
                 for gap in gaps
             ],
-            "The penalty chosen on validation pairs, and the time for all penalties tried.",
+            "Penalty (alpha) chosen on the validation pairs, and time for all penalties.",
             ids=True,
         )
     )
@@ -210,15 +211,15 @@ def _add_choices(page: Page, rows: Sequence[Row]) -> None:
     n_open = sum(not row.get("is_converged", True) for row in rows)
     errors = [row["gradient_error"] for row in rows if row["method"] == "map_drawn"]
     page.add_text(
-        f"* the first or last one tried ({n_edge} of {len(gaps) * len(_LEARNERS)} "
-        "choices); where all losses are zero the strongest penalty is taken. "
+        f"*: at an end of the grid ({n_edge} of {len(gaps) * len(_LEARNERS)} choices); if "
+        "all losses are zero the strongest penalty is chosen. "
         + (
             "All chosen fits converged. "
             if n_open == 0
             else f"{n_open} of the chosen fits did not converge. "
         )
-        + "With sampled gradients that means: down to the errors of the gradient, of which "
-        f"the largest is {min(errors):.2g} to {max(errors):.2g}, depending on the gap."
+        + "With sampled gradients, converged means within the error of the gradient, whose "
+        f"largest entry is {min(errors):.2g} to {max(errors):.2g}, depending on the gap."
     )
 
 
@@ -226,7 +227,7 @@ def _add_commands(page: Page, config: Config, rows: Sequence[Row]) -> None:
     gap = max(row["gap"] for row in rows)
     is_quick = config.map_alphas == Config.quick().map_alphas
     page.add_code(f"python -m reproduce house --data DIR{' --quick' if is_quick else ''}")
-    page.add_text("One gap by hand:")
+    page.add_text("One gap in Python:")
     page.add_code(
         "\n".join(
             [

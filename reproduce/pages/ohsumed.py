@@ -46,20 +46,20 @@ def ohsumed_page(config: Config, rows: Sequence[Row], tests: Sequence[Row]) -> P
     page = Page(
         f"Learning to rank {name}",
         f"{n_queries} queries in {n_folds} folds; every method chooses its penalty on the "
-        "validation part of a fold and is measured once on the test part.",
+        "validation part of a fold and is evaluated once on the test part.",
     )
     page.add_heading("NDCG at 1 to 10")
     _add_curves(page, config, summary, labels)
     page.add_html(_ndcg_table(summary, labels))
-    page.add_heading("How much of this is noise")
+    page.add_heading("Significance")
     _add_noise(page, rows, tests, labels, n_queries)
     _add_single_queries(page, rows, tests, labels)
-    page.add_heading("What was chosen, and what it took")
+    page.add_heading("Chosen penalties and times")
     page.add_html(alpha_table(summary, labels))
     add_choices(page, config, summary, labels)
-    page.add_heading("Which NDCG")
+    page.add_heading("Definition of NDCG")
     add_variants(page, summary, labels)
-    page.add_heading("What differs from the paper")
+    page.add_heading("Differences from the paper")
     add_deviations(page, config, summary)
     page.add_heading("Run it yourself")
     add_commands(page, config, name)
@@ -74,10 +74,10 @@ def _add_curves(
     page: Page, config: Config, summary: list[Row], labels: dict[str, str]
 ) -> None:
     repeats = (
-        f"Bands: one standard deviation over {config.n_repeats} repeats, each with subsets "
-        "of its own; methods without a band draw nothing at random."
+        f"Bands: one standard deviation over {config.n_repeats} repeats, each with new "
+        "subsets; methods without a band use no randomness."
         if config.n_repeats > 1
-        else "A single repeat, hence no bands."
+        else "A single repeat, so no bands."
     )
     words = "; ".join(
         f"{labels[line['method']]} {line['ndcg'][0]:.3f} at 1, {line['ndcg'][-1]:.3f} at 10"
@@ -87,8 +87,8 @@ def _add_curves(
         ndcg_curves(summary, axes)
         page.add_figure(
             figure_svg(figure),
-            f"NDCG@k, mean over queries, then folds, then repeats. {repeats} Published "
-            "curves are dashed or dotted. The vertical axis does not begin at 0.",
+            f"NDCG@k, averaged over queries, folds and repeats. {repeats} Published "
+            "curves are dashed or dotted. The vertical axis does not start at 0.",
             f"Curves of NDCG at k from 1 to 10: {words}.",
         )
 
@@ -104,7 +104,7 @@ def _ndcg_table(summary: list[Row], labels: dict[str, str]) -> str:
     return table(
         ["NDCG", *(labels[line["method"]] for line in summary)],
         lines,
-        "The same in numbers, with the standard deviation over repeats where there is one.",
+        "NDCG, with the standard deviation over repeats where there is one.",
         ids=True,
     )
 
@@ -121,12 +121,12 @@ def _add_noise(
     rivals = [test["method"] for test in tests]
     sizes = np.median([detectable_at(rows, BASELINE, rival) for rival in rivals], axis=0)
     page.add_text(
-        f"With {n_queries} queries most gaps in the figure are noise. Two methods that "
+        f"With {n_queries} queries, most gaps in the figure are noise. If two methods "
         f"truly differ by less than about {sizes[0]:.3f} in NDCG@1, {sizes[4]:.3f} in "
-        f"NDCG@5 or {sizes[9]:.3f} in NDCG@10 (medians over the comparisons below) would "
-        "often, more than one time in five, not be told apart by a paired test on so few "
-        "queries. Hold every gap against these sizes before calling it a win. The spread "
-        "over repeats is smaller, because it says nothing about other queries."
+        f"NDCG@5 or {sizes[9]:.3f} in NDCG@10 (medians over the comparisons below), a "
+        "paired test on so few queries misses the difference more than one time in five. "
+        "Compare every gap with these sizes. The spread over repeats is smaller because it "
+        "does not include the variation between queries."
     )
     page.add_html(
         table(
@@ -149,9 +149,9 @@ def _add_noise(
                 ]
                 for test in tests
             ],
-            f"Difference from {labels[BASELINE]} in the mean of NDCG@1 to NDCG@10, the one "
-            "measure and the one baseline declared beforehand. Paired randomisation tests "
-            "over queries, repeats averaged first, intervals by bootstrap over queries.",
+            f"Difference from {labels[BASELINE]} in the mean of NDCG@1 to NDCG@10; measure "
+            "and baseline were fixed in advance. Paired randomisation tests over queries, "
+            "repeats averaged first; bootstrap intervals over queries.",
             ids=True,
         )
     )
@@ -159,7 +159,7 @@ def _add_noise(
     if any(method not in rivals and method != BASELINE for method in labels):
         others = [labels[m] for m in labels if m not in rivals and m != BASELINE]
         page.add_text(
-            f"No test is possible where only means are known: {', '.join(others)}."
+            f"Only means are known, so no test is possible, for: {', '.join(others)}."
         )
 
 
@@ -170,15 +170,15 @@ def _verdict(tests: Sequence[Row], labels: dict[str, str]) -> str:
     if not found:
         smallest = min(tests, key=lambda test: test["p_value"])
         return (
-            f"After Holm's correction for {n} comparisons none of them is significant at "
-            f"5 %. The smallest uncorrected p-value is {smallest['p_value']:.3f}, for "
-            f"{labels[smallest['method']]}; of the smallest of {n} that is not enough."
+            f"After Holm's correction for {n} comparisons, none is significant at 5 %. The "
+            f"smallest uncorrected p-value is {smallest['p_value']:.3f}, for "
+            f"{labels[smallest['method']]}."
         )
     names = ", ".join(found)
     return (
         f"After Holm's correction for {n} comparisons, {names} "
         f"{'differs' if len(found) == 1 else 'differ'} from {labels[BASELINE]} at 5 %. The "
-        "queries are those of one small collection; another may say otherwise."
+        "queries come from one small collection; results on others may differ."
     )
 
 
@@ -199,10 +199,10 @@ def _add_single_queries(
             query_differences(differences, label, baseline, interval=interval, ax=axes)
             page.add_figure(
                 figure_svg(figure),
-                f"{label} less {baseline}, query by query. The line is the mean, the grey "
-                "band its 95 % interval.",
-                f"Differences of single queries: {label} is ahead on {n_ahead}, {baseline} "
-                f"on {n_behind} of {len(differences)} queries.",
+                f"{label} minus {baseline}, per query. The line is the mean, the grey band "
+                "its 95 % interval.",
+                f"Differences per query: {label} is better on {n_ahead}, {baseline} on "
+                f"{n_behind} of {len(differences)} queries.",
             )
 
 

@@ -57,14 +57,14 @@ def paper_page(outcomes: Sequence[Outcome], *, is_quick: bool) -> Page:
     """
     page = PaperPage(
         "The paper on one page",
-        "What Exponential Family Graph Matching and Ranking (Petterson, Caetano, McAuley "
-        "and Yu, 2009) says, and what came out here.",
+        "The claims of Exponential Family Graph Matching and Ranking (Petterson, Caetano, "
+        "McAuley and Yu, 2009), compared with our results.",
     )
     if is_quick:
         page.add_text(
-            "This was a quick run, with fewer repeats and smaller grids: enough to see "
-            "that everything works, seldom enough to decide. Leave out --quick for the "
-            "real one."
+            "This was a quick run, with fewer repeats and smaller grids: enough to check "
+            "that everything works, rarely enough for a verdict. Omit --quick for the full "
+            "run."
         )
     page.add_html(_overview(outcomes))
     page.add_text(RULE)
@@ -72,9 +72,9 @@ def paper_page(outcomes: Sequence[Outcome], *, is_quick: bool) -> Page:
     if days:
         page.add_text(
             Markup(
-                f"Last row computed on {measured(max(days))}. The command below makes this "
-                "page again and runs what is missing. DATA is the folder with the data, "
-                "DIR that of this page: with another one everything is computed again."
+                f"Last row computed on {measured(max(days))}. The command below rebuilds "
+                "this page and runs whatever is missing. DATA is the data folder and DIR "
+                "the folder of this page; with another DIR everything is computed again."
             )
         )
     page.add_code(f"python -m reproduce all --data DATA --out DIR{_quick(is_quick)}")
@@ -96,7 +96,7 @@ def _overview(outcomes: Sequence[Outcome]) -> str:
             ]
             for outcome in outcomes
         ],
-        "All claims and what became of them; the links lead to the numbers.",
+        "All claims with their verdicts; the links lead to the numbers.",
         is_text=True,
     )
 
@@ -111,31 +111,31 @@ def _add_section(page: Page, outcome: Outcome, is_quick: bool) -> None:
     if outcome.is_run:
         page.add_text(Markup(f"{badge} {escape(outcome.reason)}"))
         _SECTIONS[claim.id](page, outcome)
-        page.add_heading("How it was judged", level=3)
+        page.add_heading("How the verdict was reached", level=3)
         page.add_text(claim.rule)
     else:
         page.add_text(badge)
-        page.add_text(Markup(f"<strong>What is missing.</strong> {escape(outcome.reason)}"))
+        page.add_text(Markup(f"<strong>Missing data.</strong> {escape(outcome.reason)}"))
         page.add_text(_where_to_get(claim))
-    page.add_heading("Run it alone", level=3)
+    page.add_heading("Run only this experiment", level=3)
     data = "" if claim.command == "silhouettes" else " --data DATA"
     page.add_code(f"python -m reproduce {claim.command}{data} --out DIR{_quick(is_quick)}")
     if outcome.is_run:
         seconds = measured(f"{outcome.seconds:,.0f} seconds")
-        page.add_text(Markup(f"The fits of this section took {seconds}."))
+        page.add_text(Markup(f"The fits of this experiment took {seconds}."))
     page.add_html("</section>")
 
 
 def _where_to_get(claim: Claim) -> str:
     if claim.id == "house":
         return (
-            "The film is the CMU House of the Carnegie Mellon image database; permatch "
-            "wants its landmarks and their shape contexts as two NumPy files. The other "
-            "sections do not need it."
+            "The video is the CMU House sequence of the Carnegie Mellon image database. "
+            "The landmarks and their shape contexts are read from two NumPy files. The "
+            "other sections do not need it."
         )
     return (
         "The data is Microsoft's LETOR 2.0, which is free for research but not part of "
-        "permatch: get it from Microsoft Research and keep its folders as they are. The "
+        "permatch: download it from Microsoft Research and keep its folder structure. The "
         "other sections do not need it."
     )
 

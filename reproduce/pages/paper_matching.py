@@ -26,7 +26,7 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
         learning_curve(outcome.rows, axes)
         axes.set(
             xlabel="training pairs (number)",
-            ylabel="Hamming loss on test pairs\n(share of points, 0 to 1)",
+            ylabel="Hamming loss on test pairs\n(fraction of points, 0 to 1)",
         )
         page.add_figure(
             figure_svg(figure),
@@ -38,7 +38,7 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
     methods = ("map", "max_margin", "map - max_margin")
     page.add_html(
         table(
-            ["pairs", "unweighted", "MAP", "max-margin", "MAP less max-margin"],
+            ["pairs", "unweighted", "MAP", "max-margin", "MAP minus max-margin"],
             [
                 [
                     n,
@@ -50,17 +50,17 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
             "Hamming loss by training pairs, with standard deviations over repeats.",
         )
     )
-    page.add_heading("What differs from the paper", level=3)
+    page.add_heading("Differences from the paper", level=3)
     page.add_text(
         f"As in the paper: {config.n_points} points on a silhouette, {config.n_images} "
-        "sheared copies, N pairs to train, as many to validate, squared differences of "
-        f"shape contexts; {config.n_test} test pairs (500 there). Different: "
-        "scikit-image's horse, because the paper's database of mythological creatures is "
-        "not at hand; exact gradients, because there is an algorithm for them that the "
-        "paper did not know, where it sampled. Not said there "
-        f"and decided here: shears from {config.shear[0]:g} to {config.shear[1]:g}, "
-        f"{config.n_contour} points of the outline, the alphas, and {config.n_repeats} "
-        "repeats, which differ in points, shears and pairs."
+        "sheared copies, N training and N validation pairs, squared differences of shape "
+        f"contexts; {config.n_test} test pairs (500 in the paper). Different: the horse of "
+        "scikit-image, because the paper's database of mythological creatures is not "
+        "available; exact gradients instead of sampled ones, by an algorithm that the "
+        "paper did not use. Not specified in the paper and chosen here: shears from "
+        f"{config.shear[0]:g} to {config.shear[1]:g}, {config.n_contour} points of the "
+        f"outline, the alphas, and {config.n_repeats} repeats with different points, "
+        "shears and pairs."
     )
 
 
@@ -77,7 +77,7 @@ def add_house(page: Page, outcome: Outcome) -> None:
         gap_curve(lines, axes)
         axes.set(
             xlabel="gap between the frames (frames)",
-            ylabel="Hamming loss on test pairs\n(share of landmarks, 0 to 1)",
+            ylabel="Hamming loss on test pairs\n(fraction of landmarks, 0 to 1)",
         )
         page.add_figure(
             figure_svg(figure),
@@ -102,19 +102,19 @@ def add_house(page: Page, outcome: Outcome) -> None:
     )
     fewest = min(line["n_test"] for line in lines)
     page.add_text(
-        f"At the widest gap there are only {fewest} pairs to test, and neighbouring pairs "
-        "look alike: standard errors and intervals are too narrow."
+        f"At the widest gap there are only {fewest} test pairs, and neighbouring pairs "
+        "look alike, so standard errors and intervals are too narrow."
     )
-    page.add_heading("What differs from the paper", level=3)
+    page.add_heading("Differences from the paper", level=3)
     page.add_text(
-        "The paper has no such experiment. The claim is that of the work whose max-margin "
-        "matching it compares itself with (Caetano, McAuley, Cheng, Le and Smola, 2009), "
-        "and the parts of the film are dealt out as there: pairs that begin with frame 0, "
-        "3, 6, ... train, 1, 4, 7, ... validate, 2, 5, 8, ... test. Different: single "
-        "landmarks only, no terms for pairs of them. Graphs of 30 nodes are too large for "
-        "an exact likelihood in every step, so MAP learns once with the Bethe "
-        "approximation and once with sampled gradients. The page that this command writes "
-        "says how far off the approximation is."
+        "This experiment is not in the paper. The claim comes from the max-margin work "
+        "with which the paper compares itself (Caetano, McAuley, Cheng, Le and Smola, "
+        "2009), and the frames are split in the same way: pairs starting with frame 0, 3, "
+        "6, ... for training, 1, 4, 7, ... for validation, 2, 5, 8, ... for testing. "
+        "Different: only features of single landmarks, no terms for pairs of landmarks. "
+        "Graphs of 30 nodes are too large for an exact likelihood in every step, so MAP is "
+        "fitted once with the Bethe approximation and once with sampled gradients. The "
+        "page of the single experiment reports the error of the approximation."
     )
 
 

@@ -25,16 +25,16 @@ def add_ranking(page: Page, outcome: Outcome) -> None:
         f"Bands: one standard deviation over {n_repeats} repeats, for methods that draw "
         "subsets."
         if n_repeats > 1
-        else "A single repeat, hence no bands."
+        else "A single repeat, so no bands."
     )
     with drawing(WIDTH, HEIGHT + 1.0) as (figure, axes):
         ndcg_curves(lines, axes)
-        axes.set_xlabel("k, documents looked at (number)")
+        axes.set_xlabel("k (number of documents)")
         _legend_below(axes)
         page.add_figure(
             figure_svg(figure),
             f"NDCG@k on the test queries of {name}, mean over queries, folds and repeats. "
-            f"{bands} The vertical axis does not begin at 0.",
+            f"{bands} The vertical axis does not start at 0.",
             f"NDCG at k from 1 to 10 on {name}: {words}.",
             is_narrow=True,
         )
@@ -43,12 +43,12 @@ def add_ranking(page: Page, outcome: Outcome) -> None:
         table(
             ["method", *(f"NDCG@{k}" for k in _SHOWN), "mean of 1 to 10", "gap", "p"],
             [[label_of(line), *_ndcg_cells(line, by_method)] for line in lines],
-            f"{name}: NDCG with the paper's discount. Gap: mean less RankMatch's, on "
-            "subsets; p: paired by query, after Holm's correction. *: LETOR's discount, no "
-            "other was published.",
+            f"{name}: NDCG with the paper's discount. Gap: difference of the mean from "
+            "RankMatch on subsets; p: paired by query, after Holm's correction. *: LETOR's "
+            "discount, the only one published.",
         )
     )
-    page.add_heading("What differs from the paper", level=3)
+    page.add_heading("Differences from the paper", level=3)
     add_deviations(page, outcome.config, lines)
 
 
@@ -66,21 +66,21 @@ def add_sample_size(page: Page, outcome: Outcome) -> None:
     bands = (
         f"Bands: one standard deviation over {n_repeats} repeats."
         if n_repeats > 1
-        else "A single repeat, hence no bands."
+        else "A single repeat, so no bands."
     )
     with drawing(WIDTH, HEIGHT) as (figure, axes):
         sample_size_curve(lines, axes)
-        axes.set_xlabel("subsets drawn from a query\n(multiple of D M, log scale)")
+        axes.set_xlabel("subsets per query\n(multiple of D M, log scale)")
         page.add_figure(
             figure_svg(figure),
-            f"NDCG@1 on the test queries of {outcome.config.dataset} against the subsets "
-            f"drawn from a query of D documents. {bands} The axis does not begin at 0.",
-            f"NDCG@1 by subsets drawn: {words}.",
+            f"NDCG@1 on the test queries of {outcome.config.dataset} against the number of "
+            f"subsets per query of D documents. {bands} The axis does not start at 0.",
+            f"NDCG@1 by number of subsets: {words}.",
             is_narrow=True,
         )
     page.add_html(
         table(
-            ["subsets", "RankMatch", "DORM", "RankMatch less DORM", "detectable"],
+            ["subsets", "RankMatch", "DORM", "RankMatch minus DORM", "detectable"],
             [
                 [
                     f"{share:g}\u00a0D\u00a0M",
@@ -91,18 +91,18 @@ def add_sample_size(page: Page, outcome: Outcome) -> None:
                 ]
                 for share in shares
             ],
-            "NDCG@1 by subsets drawn, with standard deviations over repeats. Detectable: "
-            "the smallest true difference that so many queries show four times in five.",
+            "NDCG@1 by number of subsets, with standard deviations over repeats. "
+            "Detectable: the smallest true difference that is detected four times in five.",
         )
     )
-    page.add_heading("What differs from the paper", level=3)
+    page.add_heading("Differences from the paper", level=3)
     page.add_text(
-        "As in the paper: subsets with every grade in them, 0.03 to 1.0 times D M a query, "
-        "both methods on the very same ones. Not said there and decided here: features are "
-        "scaled to 0..1 within every query; subsets of a smaller number are among those of "
-        "a larger one, so that steps along a curve are not new draws; each method chooses "
-        "its alpha on the validation part of every fold, by the mean of NDCG@1 to NDCG@10, "
-        "because NDCG@1 of some twenty queries is too noisy to choose by."
+        "As in the paper: subsets that contain every grade, 0.03 to 1.0 times D M per "
+        "query, the same for both methods. Not specified in the paper and chosen here: "
+        "features are scaled to 0..1 within each query; smaller sets of subsets are "
+        "contained in larger ones, so that the points of a curve share their draws; each "
+        "method chooses alpha on the validation part of every fold by the mean of NDCG@1 "
+        "to NDCG@10, because NDCG@1 of some twenty queries is too noisy."
     )
 
 
@@ -117,15 +117,15 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
     n_repeats = outcome.config.n_repeats
     with drawing(WIDTH, HEIGHT + 0.6) as (figure, axes):
         runtime_bars(lines, axes)
-        axes.set_xlabel("nodes a side, M")
+        axes.set_xlabel("nodes per side, M")
         _legend_below(axes)
         page.add_figure(
             figure_svg(figure),
-            "Training time per observation at one alpha, log scale; the paper's hatched. "
+            "Training time per observation at one alpha, log scale; hatched: the paper. "
             + (
                 f"Bars: the median of {n_repeats} repeats; lines: the fastest and slowest."
                 if n_repeats > 1
-                else "A single repeat, hence no spread."
+                else "A single repeat, so no spread."
             ),
             f"Time per observation: {words}.",
             is_narrow=True,
@@ -146,14 +146,14 @@ def add_runtime(page: Page, outcome: Outcome) -> None:
             "Training time per observation, median over repeats.",
         )
     )
-    page.add_heading("What differs from the paper", level=3)
+    page.add_heading("Differences from the paper", level=3)
     page.add_text(
         "As in the paper: 3 to 5 documents from the ranking experiments, 20 points from "
         "the images. Different: everything is exact, because marginals of 20 nodes take "
-        "milliseconds with the algorithm used here, where the paper drew samples; the "
-        "machine and the programs are not those of 2009, so times compare within a column "
-        "only, and ratios between them. Added: subsets of 20 documents, and whole lists, "
-        f"which the paper does not train on. Threads: {outcome.config.n_jobs}."
+        "milliseconds with the algorithm used here, while the paper used sampling; the "
+        "machine and the programs are not those of 2009, so compare ratios, not times. "
+        "Added: subsets of 20 documents, and whole lists, on which the paper does not "
+        f"train. Threads: {outcome.config.n_jobs}."
     )
 
 

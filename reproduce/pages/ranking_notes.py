@@ -23,8 +23,8 @@ def alpha_table(summary: list[Row], labels: dict[str, str]) -> str:
             ]
             for line in learners
         ],
-        "Alpha chosen in every fold, by how many repeats if by several; observations a "
-        "fit learns from (mean over folds); wall time of all folds with all alphas, one "
+        "Alpha chosen in every fold, with the number of repeats if more than one; "
+        "observations per fit (mean over folds); wall time of all folds and alphas, one "
         "repeat.",
         ids=True,
     )
@@ -43,8 +43,8 @@ def add_choices(
         for method in (line["method"] for line in summary if "alphas" in line)
     ]
     text = (
-        "Tuned: alpha, and nothing else, by the mean of NDCG@1 to NDCG@10 on the "
-        f"validation part of each fold by itself. Alphas tried: {'; '.join(parts)}."
+        "Only alpha was tuned, by the mean of NDCG@1 to NDCG@10 on the validation part of "
+        f"each fold. Number of alphas tried: {'; '.join(parts)}."
     )
     edges = [
         f"{line['n_edge']} of {_n_choices(line)} for {labels[line['method']]}"
@@ -53,8 +53,8 @@ def add_choices(
     ]
     if edges:
         text += (
-            f" Choices at an end of the grid: {'; '.join(edges)}; a wider one might have "
-            "given others."
+            f" Choices at an end of the grid: {'; '.join(edges)}; a wider grid might "
+            "change these."
         )
     n_open = sum(line.get("n_open", 0) for line in summary)
     text += " All fits converged." if not n_open else f" {n_open} fits did not converge."
@@ -64,16 +64,16 @@ def add_choices(
 def add_variants(page: Page, summary: list[Row], labels: dict[str, str]) -> None:
     """Say which NDCG every curve shows, with the means by either."""
     page.add_text(
-        "Unless a curve says otherwise it shows the paper's NDCG: gain 2^grade - 1, "
-        "discount 1 / log(1 + position). LETOR's own script leaves the first two positions "
-        "undiscounted and divides by log2(position) from the third on; at 1 the two agree. "
-        "In both, documents with equal scores keep the order of the file, and a query "
-        "without relevant documents counts as 0. RankBoost is recomputed from its "
-        "published predictions, RankSVM is a table of means."
+        "Unless noted otherwise, curves show the paper's NDCG: gain 2^grade - 1, discount "
+        "1 / log(1 + position). LETOR's own script does not discount the first two "
+        "positions and divides by log2(position) from the third on; at 1 the two agree. In "
+        "both, documents with equal scores keep the order of the file, and a query without "
+        "relevant documents counts as 0. RankBoost is recomputed from its published "
+        "predictions; for RankSVM only a table of means was published."
     )
     page.add_html(
         table(
-            ["method", "curve shows", "mean, as shown", "mean, LETOR's discount"],
+            ["method", "discount shown", "mean, as shown", "mean, LETOR's discount"],
             [
                 [
                     labels[line["method"]],
@@ -83,7 +83,7 @@ def add_variants(page: Page, summary: list[Row], labels: dict[str, str]) -> None
                 ]
                 for line in summary
             ],
-            "Mean of NDCG@1 to NDCG@10 by either discount.",
+            "Mean of NDCG@1 to NDCG@10 with each discount.",
         )
     )
 
@@ -92,21 +92,21 @@ def add_deviations(page: Page, config: Config, summary: list[Row]) -> None:
     """Say what the paper leaves open and how it was decided."""
     size = next(line["subset_size"] for line in summary if line["subset_size"])
     page.add_text(
-        f"As in the paper: subsets of M = {size} documents with every grade in them, "
-        f"{config.n_subsets:g} times D M a query, c(j) = M - j, the folds of LETOR. Not "
-        "said there and decided here: features are scaled to 0..1 within every query; a "
-        "query that lacks a grade gives no subsets; alpha is chosen by the mean of NDCG@1 "
-        "to NDCG@10, of equal ones the strongest; the loss of DORM is 1 - NDCG; equal "
-        "scores keep the order of the file. Added: whole lists and query-centred ridge "
-        "regression, which the paper has not. Left out: methods of the paper's figure "
-        "whose numbers on these data were not found in print."
+        f"As in the paper: subsets of M = {size} documents that contain every grade, "
+        f"{config.n_subsets:g} times D M per query, c(j) = M - j, LETOR's folds. Not "
+        "specified in the paper and chosen here: features are scaled to 0..1 within each "
+        "query; a query that lacks a grade gives no subsets; alpha is chosen by the mean "
+        "of NDCG@1 to NDCG@10, the strongest one in case of ties; the loss of DORM is 1 - "
+        "NDCG; equal scores keep the order of the file. Added: whole lists and "
+        "query-centred ridge regression. Omitted: methods in the paper's figure for which "
+        "we found no published numbers on these data."
     )
 
 
 def add_commands(page: Page, config: Config, name: str) -> None:
     """Say how to run all of it, or a part by hand."""
     page.add_code(f"python -m reproduce ohsumed --data DIR{_options(config)}")
-    page.add_text("One fold by hand, whole lists:")
+    page.add_text("One fold in Python, with whole lists:")
     page.add_code(
         "\n".join(
             [

@@ -108,7 +108,7 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
             )
         lowest = min(lowest, float((mean - spread).min()))
         highest = max(highest, float((mean + spread).max()))
-    axes.set_xlabel("k, documents looked at")
+    axes.set_xlabel("k, number of documents")
     axes.set_xticks(range(1, 11))
     axes.grid(alpha=0.25)
     if axes.get_lines():
@@ -169,9 +169,9 @@ def query_differences(
         axes.axhspan(*interval, color="0.15", alpha=0.15, linewidth=0)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.set(
-        xlabel="test queries, in order of the difference",
+        xlabel="test queries, sorted by difference",
         ylabel=f"difference of {MeanNDCG @ 10}",
-        title=f"{label} less {baseline}",
+        title=f"{label} minus {baseline}",
     )
     axes.title.set_fontsize("medium")
     axes.grid(alpha=0.25, axis="y")
@@ -226,7 +226,7 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
         )
         lowest = min(lowest, float((mean - spread).min()))
         highest = max(highest, float((mean + spread).max()))
-    axes.set_xlabel("subsets drawn from a query, as a multiple of D·M (log scale)")
+    axes.set_xlabel("subsets per query, as a multiple of D·M (log scale)")
     axes.grid(alpha=0.25)
     if curves:
         axes.set_xscale("log")
@@ -293,9 +293,7 @@ def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
                 middle = place + (k - 1.5) * width
                 axes.vlines(middle, *found[place][f"{column}_range"], color="0.15")
     axes.set_xticks(range(len(found)), _size_labels(found))
-    axes.set(
-        ylabel="seconds per observation (log scale)", xlabel="documents of a subset, M"
-    )
+    axes.set(ylabel="seconds per observation (log scale)", xlabel="documents per subset, M")
     if found:
         axes.set_yscale("log")
         axes.legend(frameon=False, fontsize="small")

@@ -241,7 +241,7 @@ def test_everything_is_written_and_the_numbers_agree(quick, root, tmp_path):
     worst = max(line["check_largest"] for line in lines)
     said = " ".join(done.stdout.split())
     assert "The likelihood is approximate" in said
-    assert f"off by up to {worst:.2f}" in said
+    assert f"the largest error of an edge was {worst:.2f}" in said
 
 
 def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(quick, root, tmp_path, monkeypatch):

@@ -53,9 +53,9 @@ def test_the_page_needs_nothing_from_outside(page):
 def test_the_page_says_what_must_be_said(page, rows):
     text = words(page.read_text(encoding="utf-8"))
     worst = max(row["check"]["largest"] for row in rows if "check" in row)
-    assert "both fits by maximum a posteriori are approximate" in text
+    assert "Both maximum a posteriori fits are therefore approximate" in text
     assert f"up to {worst:.2f} for a single edge" in text
-    assert "only 6 to test" in text
+    assert "only 6 test pairs" in text
     assert "python -m reproduce house --data DIR" in text
     assert "All chosen fits converged." in text
 
@@ -63,10 +63,10 @@ def test_the_page_says_what_must_be_said(page, rows):
 @pytest.mark.parametrize(
     ("saved", "said"),
     [
-        ({2: 0.3, 6: 0.3}, "paired by test pair, at gaps of 2, 6."),
-        ({2: 0.0, 6: 0.3}, "paired by test pair, at gaps of 6."),
-        ({2: 0.3, 6: -0.3}, "paired by test pair, at gaps of 2."),
-        ({2: 0.0, 6: 0.0}, "No gap shows all learners clearly ahead"),
+        ({2: 0.3, 6: 0.3}, "at gaps of 2, 6."),
+        ({2: 0.0, 6: 0.3}, "at gaps of 6."),
+        ({2: 0.3, 6: -0.3}, "at gaps of 2."),
+        ({2: 0.0, 6: 0.0}, "At no gap are all learned weights clearly better"),
     ],
     ids=["both", "one", "worse", "none"],
 )
@@ -87,7 +87,7 @@ def test_a_single_test_pair_shows_nothing(config, rows):
         for row in rows
     ]
     text = words(house_page(config, load_house(config.data), single).render())
-    assert "No gap shows all learners clearly ahead" in text
+    assert "At no gap are all learned weights clearly better" in text
 
 
 def test_without_a_check_nothing_is_claimed(config, rows):
@@ -105,7 +105,7 @@ def test_without_a_check_nothing_is_claimed(config, rows):
 )
 def test_the_page_in_a_browser(page, rows, tmp_path, width, scheme):
     with open_page(page, tmp_path, width, scheme) as driver:
-        check_report(driver, "Matching the landmarks of a turning house", 3)
+        check_report(driver, "Matching the landmarks of a rotating house", 3)
         for line in summarise(rows):
             for method, style in HOUSE_STYLES.items():
                 cell = driver.find_element("id", f"{line['gap']}-{slug(style[0])}").text

@@ -52,8 +52,8 @@ def test_landmarks_are_joined_and_wrong_ones_marked(ax):
     styles = [line.get_linestyle() for line in ax.get_lines()]
     assert styles == ["-", "--", "--", "-"]
     assert ax.get_title() == "2 right, 2 wrong"
-    named = matched_landmarks(points, [0, 1, 2, 3], "Learnt", Figure().subplots())
-    assert named.get_title() == "Learnt: 4 right, 0 wrong"
+    named = matched_landmarks(points, [0, 1, 2, 3], "Learned", Figure().subplots())
+    assert named.get_title() == "Learned: 4 right, 0 wrong"
     left, right, wrong = (np.asarray(part.get_offsets()) for part in ax.collections)
     assert right[:, 0].min() > left[:, 0].max()
     np.testing.assert_allclose(wrong, right[[2, 1]])

@@ -55,14 +55,14 @@ def test_the_page_needs_nothing_from_outside(page):
 def test_the_page_says_what_must_be_said(page, rows, tests_):
     text = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8"))
     text = " ".join(unescape(text).split())
-    assert "With 15 queries most gaps in the figure are noise" in text
+    assert "With 15 queries, most gaps in the figure are noise" in text
     assert "Holm" in text
-    assert "The vertical axis does not begin at 0" in text
+    assert "The vertical axis does not start at 0" in text
     assert "the paper's NDCG: gain 2^grade - 1, discount 1 / log(1 + position)" in text
-    assert "No test is possible where only means are known: RankSVM, published." in text
+    assert "Only means are known, so no test is possible, for: RankSVM, published." in text
     assert "python -m reproduce ohsumed --data DIR --repeats 2" in text
     significant = [test for test in tests_ if test["p_holm"] <= 0.05]
-    assert ("none of them is significant" in text) == (not significant)
+    assert ("none is significant" in text) == (not significant)
 
 
 def test_a_clear_winner_is_named(config, rows, tests_):
@@ -74,7 +74,7 @@ def test_a_clear_winner_is_named(config, rows, tests_):
 def test_a_single_repeat_has_no_bands(config, rows, tests_):
     once = [row for row in rows if row["repeat"] == 0]
     html = ohsumed_page(replace(config, n_repeats=1), once, tests_).render()
-    assert "A single repeat, hence no bands." in html
+    assert "A single repeat, so no bands." in html
     assert "±" not in html
 
 

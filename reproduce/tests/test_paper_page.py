@@ -74,9 +74,9 @@ def test_a_section_says_all_there_is_to_say(html, numbers):
         assert command in text
         is_run = part["verdict"] != "not run: no data"
         assert section.count("<svg") == is_run
-        assert ("What differs from the paper" in text) == is_run
-        assert ("How it was judged" in text) == is_run
-        assert ("What is missing" in text) == (not is_run)
+        assert ("Differences from the paper" in text) == is_run
+        assert ("How the verdict was reached" in text) == is_run
+        assert ("Missing data." in text) == (not is_run)
         assert text.count("--quick") == 1
 
 
@@ -108,7 +108,7 @@ def test_the_whole_again_uses_the_folder_of_the_page(html):
 def test_the_house_says_what_its_intervals_are_worth(html):
     text = words(sections(html)["house"])
     assert "CMU House, beyond the paper" in text
-    assert "The paper has no such experiment" in text
+    assert "This experiment is not in the paper" in text
     assert text.count("look alike") == 2  # beside the numbers, and in the rule
     assert "too narrow" in text
 

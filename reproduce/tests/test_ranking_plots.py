@@ -86,7 +86,7 @@ def test_differences_are_sorted_and_counted(ax):
     assert set(labels(ax)) == {"A ahead: 2", "B ahead: 1", "mean +0.0500, 1 equal"}
     bars = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches[:3])
     assert [height for _, height in bars] == pytest.approx([0.3, 0.1, -0.2])
-    assert ax.get_title() == "A less B"
+    assert ax.get_title() == "A minus B"
 
 
 def test_sample_sizes_are_on_a_log_scale_and_differences_left_out(ax):

@@ -211,7 +211,7 @@ def test_a_killed_run_gives_the_same_page(data, finished, tmp_path):
 def test_without_data_the_silhouettes_still_run(tmp_path):
     done = reproduce(tmp_path)
     assert done.exit_code == 0, done.output
-    assert "say with --data DIR or PERMATCH_DATA where it is" in plain(done.stdout)
+    assert "set its location with --data DIR or PERMATCH_DATA" in plain(done.stdout)
     content = json.loads((tmp_path / "paper-quick.json").read_text())
     for part in content["experiments"]:
         is_run = part["id"] == "figure-3-left"
