@@ -143,7 +143,7 @@ def test_unknown_graphs_are_refused_in_one_line(files, tmp_path):
     refused(
         call(*command, *more),
         WRONG_USAGE,
-        "--graph ID is needed; there are monday, tuesday, a/b <c>, g4, g5 and 2 more.",
+        "--graph ID is required; there are monday, tuesday, a/b <c>, g4, g5 and 2 more.",
     )
     assert not list(tmp_path.iterdir())
 
@@ -156,7 +156,7 @@ def test_unknown_queries_are_refused_in_one_line(files, tmp_path):
         WRONG_USAGE,
         "has no query '999'; there are 10, 11, 12, 13, 14 and 2 more.",
     )
-    refused(call(*command, *more), WRONG_USAGE, "--query ID is needed; there are 10, 11,")
+    refused(call(*command, *more), WRONG_USAGE, "--query ID is required; there are 10, 11,")
     assert not list(tmp_path.iterdir())
 
 
@@ -166,12 +166,12 @@ def test_other_faults_are_one_line_too(files, tmp_path):
     refused(
         call("match", "show", files / "r.json", edges, "-g", "monday", "-o", out),
         FAILURE,
-        "must hold a matcher",
+        "must be a matcher",
     )
     refused(
         call("rank", "show", files / "m.json", lists, "-q", "10", "-o", out),
         FAILURE,
-        "must hold a ranker",
+        "must be a ranker",
     )
     refused(
         call("match", "show", files / "none.json", edges, "-g", "monday", "-o", out),

@@ -68,7 +68,7 @@ def demo(
 
 
 def _warm_up(scores: FloatArray) -> None:
-    """Ask every kind of question once, so that no kernel is left to compile later."""
+    """Call everything once, so that no kernel is compiled later."""
     import permatch as pm
 
     distribution = pm.MatchingDistribution(scores)

@@ -15,9 +15,9 @@ _COST = re.compile(r"^Notes\n-+\n.*?(O\([^)]*\)[^.,;:(]*)", re.MULTILINE | re.DO
 
 
 def engines() -> None:
-    """List the engines that can be asked for by name.
+    """List the engines that --engine accepts.
 
-    Without a choice, [bold]auto[/bold] picks by the size of the graph and says why.
+    The default, [bold]auto[/bold], chooses by the size of the graph and reports why.
 
     [bold]Examples[/bold]
 

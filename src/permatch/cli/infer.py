@@ -1,4 +1,4 @@
-"""``permatch infer``: everything the distribution over matchings says about one graph."""
+"""``permatch infer``: the distribution over the matchings of one graph."""
 
 import math
 import warnings
@@ -24,7 +24,7 @@ def _check_given(edges: list[str] | None) -> list[str]:
     for edge in edges or []:
         if ":" not in edge:
             raise typer.BadParameter(
-                f"an edge is written ROW:COL, such as 0:2; got {edge!r}."
+                f"an edge must be written ROW:COL, such as 0:2; got {edge!r}."
             )
     return edges or []
 
@@ -39,7 +39,7 @@ class Chosen:
         optional(
             "--tol",
             metavar="X",
-            help="Error the engine is to keep to; for auto, of the edges' probabilities.",
+            help="Error to reach; for auto, of the edge probabilities.",
         ),
     ] = None
     budget: Annotated[
@@ -47,7 +47,7 @@ class Chosen:
         optional(
             "--budget",
             metavar="SECONDS",
-            help="Time for graphs too large to be solved exactly.",
+            help="Time for graphs too large for exact inference.",
         ),
     ] = None
     max_size: Annotated[
@@ -58,9 +58,7 @@ class Chosen:
     ] = None
     seed: Annotated[
         int,
-        typer.Option(
-            "--seed", min=0, help="Seed of the samples, and of engines that draw."
-        ),
+        typer.Option("--seed", min=0, help="Seed of the samples and of sampling engines."),
     ] = 0
 
     def make(self) -> "AbstractEngine":
@@ -75,9 +73,8 @@ class Chosen:
             if name not in known:
                 option = f"--{name.replace('_', '-')}"
                 raise typer.BadParameter(
-                    f"{option} is for engines that have such an option; {engine.name!r} "
-                    f"has {', '.join(sorted(known))}. Leave it out, or choose another "
-                    "--engine."
+                    f"{option} is not an option of the engine {engine.name!r}, which has "
+                    f"{', '.join(sorted(known))}. Drop it, or choose another --engine."
                 )
         if "random_state" in known:
             options["random_state"] = self.seed
@@ -92,7 +89,7 @@ def infer(
         str,
         argument(
             "FILE",
-            "Square matrix of scores: .csv, .tsv, .txt or .npy; - is standard input.",
+            "Square matrix of scores: .csv, .tsv, .txt or .npy; - for standard input.",
         ),
     ],
     chosen: Chosen,
@@ -105,8 +102,8 @@ def infer(
             "--samples",
             "-n",
             min=0,
-            help="Random matchings to draw, exact ones: beyond 24 rows each may take "
-            "from milliseconds to seconds.",
+            help="Exact random matchings to draw; beyond 24 rows each takes milliseconds "
+            "to seconds.",
         ),
     ] = 0,
     jobs: Jobs = 1,
@@ -115,7 +112,7 @@ def infer(
         optional(
             "--given",
             metavar="ROW:COL",
-            help="Edge known to be matched, by labels or by numbers from 0; repeatable.",
+            help="Edge known to be matched, by labels or numbers from 0; repeatable.",
             callback=_check_given,
         ),
     ] = None,
@@ -124,16 +121,15 @@ def infer(
     r"""Print the distribution over the perfect matchings of one graph.
 
     A matching's probability is proportional to exp(sum of the scores of its
-    edges).  The answer: log-partition, entropy, the most probable matchings,
-    the probability of every edge, and the matching with the most edges
-    expected to be right (Bayes).  Up to 30 rows it is exact; beyond, it is
-    found to within --tol, in --budget seconds, and its errors are told.
+    edges).  Prints the log-partition, the entropy, the most probable
+    matchings, the probability of every edge, and the matching with the most
+    correct edges expected (Bayes).  Exact up to 30 rows; beyond that,
+    estimated to --tol within --budget seconds, with its errors reported.
 
     [bold]The file[/bold] has one line per row, cells separated by commas,
     semicolons, tabs or spaces.  An empty cell or -inf forbids an edge.  A
-    first row and a first column of text are taken as labels; lines that start
-    with # are skipped.  For pair probabilities p, use the score
-    log(p / (1 - p)).
+    first row and a first column of text are labels; lines that start with #
+    are skipped.  For pair probabilities p, use the score log(p / (1 - p)).
 
     [bold]Examples[/bold]
 
@@ -160,7 +156,7 @@ def infer(
 
 
 def _find_given(source: "ScoreMatrix", edges: list[str]) -> dict[int, int]:
-    """Return the known edges, row to column."""
+    """Return the given edges, row to column."""
     found: dict[int, int] = {}
     for edge in edges:
         row, col = source.find_edge(edge)
@@ -191,7 +187,7 @@ def summarise(
     n_samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Collect the answers as plain lists and numbers, None where the engine has none."""
+    """Collect the results as plain lists and numbers, None where there are none."""
     # Samples first: that there are none should not be learnt after minutes of inference.
     drawn = distribution.sample(n_samples, rng=seed).tolist() if n_samples > 0 else None
     marginals = entropy = bayes = None

@@ -1,4 +1,4 @@
-"""What ``permatch infer`` prints, and how far an answer is to be trusted."""
+"""What ``permatch infer`` prints, and the accuracy it reports."""
 
 import math
 from collections import Counter
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from permatch.distribution import MatchingDistribution
     from permatch.inference import Diagnostics
 
-#: Largest graph whose marginals are printed whole; beyond it, the best edges of each row.
+#: Largest graph whose marginals are all printed; beyond it, the best edges per row.
 MAX_GRID = 12
 N_BEST_EDGES = 3
 #: Distinct samples printed; the JSON has them all.
 MAX_DISTINCT = 10
 
 _MEANINGS = {
-    "rigorous": "the error is bounded for certain",
-    "asymptotic": "standard errors, as good as the samples are many",
-    "heuristic": "nothing is known for certain about the error",
+    "rigorous": "the error bound is guaranteed",
+    "asymptotic": "standard errors, reliable for many samples",
+    "heuristic": "the error has no guarantee",
 }
 
 
 def describe_accuracy(distribution: "MatchingDistribution") -> dict[str, Any]:
-    """Collect what is known about the error, None where nothing is."""
+    """Collect what is known about the error."""
     told = distribution.diagnostics
     return {
         "certificate": told.certificate,
@@ -69,16 +69,16 @@ def _describe_step(step: "Diagnostics") -> dict[str, Any]:
 
 
 def _finite(value: float | None) -> float | None:
-    """Return a number that JSON can hold, None for any other."""
+    """Return a finite number or None, for JSON."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def accuracy_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return label and text of what there is to say about an approximate answer."""
+    """Return label and text of the accuracy of an approximate result."""
     if summary["is_exact"]:
         return []
     certificate = summary["certificate"]
-    met = "" if summary["is_converged"] else "; the tolerance was not met"
+    met = "" if summary["is_converged"] else "; the tolerance was not reached"
     rows = [("certificate", f"{certificate}: {_MEANINGS[certificate]}{met}")]
     if summary["interval"] is not None:
         low, high = summary["interval"]
@@ -88,15 +88,15 @@ def accuracy_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("interval", f"log-partition from {low:.8g} to {high:.8g}, {meaning}"))
     if (error := summary["marginal_error"]) is not None:
         what = "error" if certificate == "rigorous" else "standard error"
-        rows.append(("edges", f"{what} of a probability at most {error:.2g}"))
+        rows.append(("edges", f"{what} of a probability: at most {error:.2g}"))
     return rows
 
 
 def _interval_meaning(certificate: str, delta: float) -> str:
-    """Say how far an interval is to be trusted."""
+    """Return what an interval guarantees."""
     if certificate != "rigorous":
-        return "as the samples say"
-    return f"holds but for probability {delta:g}" if delta else "holds for certain"
+        return "estimated from samples"
+    return f"holds with probability {1 - delta:g}" if delta else "guaranteed"
 
 
 def log_partition_text(summary: dict[str, Any]) -> str:
@@ -109,7 +109,7 @@ def log_partition_text(summary: dict[str, Any]) -> str:
 
 
 def steps_table(steps: list[dict[str, Any]]) -> Table:
-    """Lay out what was tried, one after the other."""
+    """Lay out the engines tried in turn."""
     table = Table(header_style="dim", box=None)
     table.add_column("tried", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
@@ -147,13 +147,13 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     if summary["entropy"] is not None:
         entropy = summary["entropy"]
         table.add_row(
-            "entropy", f"{entropy:.6g} nats, as of {_many(entropy)} equal matchings"
+            "entropy", f"{entropy:.6g} nats, like {_many(entropy)} equally likely matchings"
         )
     table.add_row("best matching", _in_words(summary["mode"], labels))
     if (bayes := summary["bayes_matching"]) is not None:
         table.add_row("Bayes matching", _in_words(bayes, labels))
         right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
-        table.add_row("", f"right on average: {right:.2f} of {plural(size, 'edge')}")
+        table.add_row("", f"expected to be correct: {right:.2f} of {plural(size, 'edge')}")
     console.print(table)
     if summary["steps"]:
         console.print("\n[bold]engines tried[/bold]")
@@ -214,7 +214,7 @@ def _samples_table(counts: list[tuple[tuple[int, ...], int]], labels: tuple) -> 
 def marginals_table(
     marginals: np.ndarray, rows: list[str] | None, cols: list[str] | None
 ) -> Table:
-    """Lay out edge probabilities: all of them, or each row's best if the graph is large."""
+    """Lay out edge probabilities: all, or the best per row if the graph is large."""
     size = len(marginals)
     rows = rows or [str(k) for k in range(size)]
     cols = cols or [str(k) for k in range(size)]

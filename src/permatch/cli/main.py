@@ -23,7 +23,7 @@ def _print_version(is_wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit status: 0 all is well, 1 failure (one line on standard error says why), "
+    epilog="Exit status: 0 success, 1 failure (explained in one line on standard error), "
     "2 wrong usage, 130 interrupted."
 )
 def main(
@@ -33,18 +33,18 @@ def main(
             "--version",
             "-V",
             metavar="",
-            help="Print the version and leave.",
+            help="Print the version and exit.",
             callback=_print_version,
             is_eager=True,
         ),
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Learn to match, and know how probable every match is.
+    """Learn to match, with the probability of every match.
 
-    From labelled matches permatch learns what makes two things belong
-    together.  Given scores, learnt or not, it knows how probable each
-    one-to-one matching is, and each single pair, exactly.
+    permatch learns from labelled matches what makes two things belong
+    together.  From scores, learned or given, it computes the exact
+    probability of every one-to-one matching and of every pair.
 
     [bold]Start here[/bold]
 

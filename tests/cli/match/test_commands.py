@@ -640,7 +640,7 @@ def test_closed_standard_input(call, model_file, monkeypatch):
     from permatch.cli.match.steps import read_table
     from permatch.errors import TableError
 
-    with pytest.raises(TableError, match="it is closed. Pipe a table in"):
+    with pytest.raises(TableError, match="it is closed. Pipe in a table"):
         read_table("-", {})
 
 

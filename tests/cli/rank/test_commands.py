@@ -253,8 +253,8 @@ def test_text_for_people(call, files, tmp_path):
     assert result.exit_code == OK, result.output
     for part in (
         "RankMatch on whole lists, alpha 1, minmax scaling within queries",
-        "41 queries of 4 to 15 documents, 604 in all, 3 features",
-        "40 lists, 40 exact; nothing from 1 query of one grade",
+        "41 queries of 4 to 15 documents, 604 in total, 3 features",
+        "40 lists, 40 exact; skipped 1 query with a single grade",
         "converged after", "gradient norm", "validation", "NDCG@10", "MAP", "feature 1",
     ):  # fmt: skip
         assert part in " ".join(result.stdout.split())
@@ -408,14 +408,15 @@ def test_features_that_do_not_fit_the_model(call, model_file, tmp_path, rng):
     path = write_letor(tmp_path / "wide.txt", rng, 2, n_features=4)
     out = tmp_path / "scores.txt"
     result = call("predict", model_file, path, "--out", out)
-    message = "at most 3 features; got index 4. The model has 3 features: give the file"
+    message = "at most 3 features; got index 4. The model has 3 features: use a file"
     assert_failed(result, message)
     assert not out.exists()
     narrow = write_letor(tmp_path / "narrow.txt", rng, 2, n_features=2)
     result = call("predict", model_file, narrow)
     assert result.exit_code == OK
     assert result.stderr == (
-        f"note: {narrow} has no feature beyond 2, the model 3; the others are taken as 0.\n"
+        f"note: {narrow} has no feature beyond 2, the model has 3; missing features "
+        "are 0.\n"
     )
 
 
@@ -567,7 +568,7 @@ def test_queries_without_relevant_documents(call, files, model_file, tmp_path):
     assert found["NDCG@10"]["n_queries"] == N_TEST + 1
     assert found["Tau"]["n_queries"] == N_TEST  # not defined where all grades are equal
     text = call("evaluate", model_file, path).stdout
-    assert "1 without a relevant document count 0" in text
+    assert "1 without relevant documents count 0" in text
     path.write_text(empty)
     answer = json.loads(call("evaluate", model_file, path, "--json").stdout)
     assert answer["measures"][-1] == {
@@ -837,7 +838,7 @@ def test_models_that_are_no_rankers(call, files, tmp_path, rng):
     path = tmp_path / "model.json"
     graphs = list(rng.normal(size=(5, 3, 3, 3)))
     MAPMatching().fit(graphs, [[0, 1, 2]] * 5).save(path)
-    assert_failed(call("predict", path, files[2]), "it holds a MAPMatching, which matches")
+    assert_failed(call("predict", path, files[2]), "it is a MAPMatching, which matches")
     assert_failed(call("evaluate", path, files[2]), "permatch match")
     path.write_text("{}")
     assert_failed(call("predict", path, files[2]), str(path))

@@ -1,1 +1,1 @@
-"""``permatch match``: learn to match from labelled edge tables, and use what was learnt."""
+"""``permatch match``: learn to match from labelled edge tables, and use the models."""

@@ -51,14 +51,13 @@ match = new_group()
 
 @match.callback()
 def main() -> None:
-    """Learn the weights of a matching from labelled matches.
+    """Learn to match from labelled matchings.
 
-    A graph is one lot of things to be paired: a day's invoices and payments,
-    the points of two pictures.  Every pair, or edge, of a left and a right
-    node has features, and of the training graphs one matching is known.
-    permatch learns a weight per feature, and then tells for new graphs how
-    probable every edge is.  If one side is larger, some of its nodes stay
-    without a partner.
+    A graph is one set of things to pair: a day's invoices and payments, the
+    points of two pictures.  Every pair, or edge, of a left and a right node
+    has features, and the matching of the training graphs is known.  permatch
+    learns one weight per feature and predicts the probability of every edge
+    of new graphs.  If one side is larger, some of its nodes stay unmatched.
 
     [bold]The table[/bold] has one row per edge:
 
@@ -67,7 +66,7 @@ def main() -> None:
       monday,a1,b2,1,0.4,1
       ...
 
-    Columns of other names: --graph-column, --left-column and so on.
+    For other column names use --graph-column, --left-column and so on.
 
     [bold]Examples[/bold]
 
@@ -86,7 +85,7 @@ def fit(
         optional(
             "--valid",
             metavar="EDGES",
-            help="A second table: chooses alpha with --cv, else is only reported.",
+            help="A second table: with --cv to choose alpha, otherwise only reported.",
         ),
     ] = None,
     *,
@@ -95,13 +94,13 @@ def fit(
     columns: Columns,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a weight for every feature and write the model.
+    """Learn one weight per feature and write the model.
 
     [bold]The table[/bold] has a header and one row per edge: the graph, the left
-    and the right node, the label (1 if they are matched, else 0), and numbers.
-    All columns of numbers are features unless --features names them.  Every
-    node has one match, some of a larger side none, and every edge a row (or
-    see --missing).
+    and the right node, the label (1 if matched, otherwise 0), and numbers.
+    All numeric columns are features unless --features names them.  Every node
+    has one match, on the larger side at most one, and every edge has a row
+    (or see --missing).
 
     Ctrl-C writes the best model so far.
 
@@ -144,23 +143,23 @@ def predict(
     out: Annotated[
         Path | None,
         optional(
-            "--out", "-o", metavar="FILE", help="Where to write; else standard output."
+            "--out", "-o", metavar="FILE", help="Output file. Default: standard output."
         ),
     ] = None,
     decode: Decoder = Decode.MODE,
     marginals: Annotated[
-        bool, flag("--marginals", help="List all edges, not the matched ones only.")
+        bool, flag("--marginals", help="List all edges, not only matched ones.")
     ] = False,
     no_probabilities: NoProbabilities = False,
     *,
     use: Use,
     columns: Columns,
 ) -> None:
-    """Match the nodes of new graphs, and say how probable each match is.
+    """Match the nodes of new graphs, with the probability of each match.
 
     Writes CSV: graph, left, right, probability.  The table is like that of
-    fit; labels are not needed and not looked at.  Its features must have the
-    names of the model's, in any order.
+    fit; labels are ignored.  Its features must have the names of the model's,
+    in any order.
 
     [bold]Examples[/bold]
 
@@ -170,8 +169,7 @@ def predict(
     """  # fmt: skip
     if no_probabilities and (marginals or decode is Decode.BAYES):
         raise typer.BadParameter(
-            "--marginals and --decode bayes need the probabilities; drop "
-            "--no-probabilities."
+            "--marginals and --decode bayes need probabilities; drop --no-probabilities."
         )
     with nothing_written_if_interrupted():
         if out is not None:
@@ -199,8 +197,7 @@ def evaluate(
 
     Prints the Hamming loss (share of nodes matched wrongly), the share of
     graphs matched without an error, the mean log-likelihood of the labels,
-    and how far the predicted probabilities of edges are from their observed
-    frequency (expected calibration error).
+    and the expected calibration error of the edge probabilities.
 
     [bold]Examples[/bold]
 

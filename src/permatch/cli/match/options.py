@@ -48,15 +48,17 @@ Edges = Annotated[
     str,
     argument(
         "EDGES",
-        "Table with one row per edge: .csv, .tsv, also .gz, or .parquet; - is stdin.",
+        "Table with one row per edge: .csv or .tsv, also .gz, or .parquet; - for stdin.",
     ),
 ]
 Decoder = Annotated[
     Decode,
-    typer.Option("--decode", help="Most probable, or fewest errors expected (bayes)."),
+    typer.Option(
+        "--decode", help="Most probable matching, or fewest expected errors (bayes)."
+    ),
 ]
 NoProbabilities = Annotated[
-    bool, flag("--no-probabilities", help="Do without them, for very large graphs.")
+    bool, flag("--no-probabilities", help="Skip probabilities, for very large graphs.")
 ]
 
 
@@ -67,19 +69,19 @@ def _column(name: str, text: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Columns:
-    """The options that say how a table is read."""
+    """The options for reading a table."""
 
     graph_column: Annotated[str, _column("--graph-column", "Id of the graph.")] = "graph"
     left_column: Annotated[str, _column("--left-column", "Id of left node.")] = "left"
     right_column: Annotated[str, _column("--right-column", "Id of right node.")] = "right"
     label_column: Annotated[
-        str, _column("--label-column", "1 for matched edges, else 0.")
+        str, _column("--label-column", "1 for matched edges, otherwise 0.")
     ] = "label"
     features: Annotated[
         str | None,
         _column(
             "--features",
-            "Feature columns; by default all others that hold numbers.",
+            "Feature columns. Default: all other numeric columns.",
             metavar="A,B,...",
             show_default=False,
         ),
@@ -88,7 +90,7 @@ class Columns:
         Missing,
         _column(
             "--missing",
-            "What an edge without a row is: a mistake, or forbidden.",
+            "Whether an edge without a row is an error or forbidden.",
             metavar=None,
         ),
     ] = Missing.ERROR
@@ -100,7 +102,7 @@ class Columns:
             names = [name.strip() for name in next(csv.reader([self.features]), [])]
             if not names or not all(names):
                 raise typer.BadParameter(
-                    f"--features {self.features!r} is no list such as a,b,c."
+                    f"--features must be a list like a,b,c; got {self.features!r}."
                 )
         return {
             "graph": self.graph_column,
@@ -123,7 +125,7 @@ class Use:
             "--engine",
             "-e",
             metavar="NAME",
-            help="Algorithm, instead of the one the model was fitted with.",
+            help="Algorithm. Default: the one the model was fitted with.",
             callback=check_engine,
         ),
     ] = None
@@ -134,18 +136,18 @@ class Use:
 class Learner:
     """The options of a fit, without the strength of the penalty."""
 
-    scoring: Annotated[Scoring, typer.Option("--scoring", help="What --cv looks at.")] = (
+    scoring: Annotated[Scoring, typer.Option("--scoring", help="Criterion of --cv.")] = (
         Scoring.LOG_LIKELIHOOD
     )
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
     ] = 0
-    estimator: Annotated[str, estimator_option("match", help="What is learnt.")] = "map"
+    estimator: Annotated[str, estimator_option("match", help="The estimator.")] = "map"
     non_negative: Annotated[
-        bool, flag("--non-negative", help="Keep all coefficients >= 0.")
+        bool, flag("--non-negative", help="Constrain all coefficients to be >= 0.")
     ] = False
     non_positive: Annotated[
-        bool, flag("--non-positive", help="Keep them <= 0, as for distances.")
+        bool, flag("--non-positive", help="Constrain them to be <= 0, as for distances.")
     ] = False
     max_iter: MaxIter = None
     engine: Engine = "auto"
@@ -159,15 +161,13 @@ class Learner:
         if penalty.cv and penalty.alpha is not None:
             wrong = "--alpha and --cv exclude each other: --cv chooses alpha."
         elif penalty.alphas is not None and not penalty.cv:
-            wrong = "--alphas is what --cv tries; add --cv, or use --alpha."
+            wrong = "--alphas needs --cv; add it, or use --alpha."
         elif is_margin and penalty.alpha == 0.0:
             wrong = "--alpha must be above 0 with --estimator max-margin."
         elif is_margin and (penalty.cv or is_bounded):
-            wrong = (
-                "--cv, --non-negative and --non-positive work with --estimator map only."
-            )
+            wrong = "--cv, --non-negative and --non-positive need --estimator map."
         elif self.non_negative and self.non_positive:
-            wrong = "--non-negative and --non-positive exclude each other."
+            wrong = "--non-negative and --non-positive exclude each other; drop one."
         if wrong is not None:
             raise typer.BadParameter(wrong)
         options: dict[str, Any] = {"engine": self.engine, "n_jobs": self.jobs}

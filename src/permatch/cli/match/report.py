@@ -1,4 +1,4 @@
-"""What ``permatch match`` tells about a fit and about an evaluation."""
+"""Reports of ``permatch match`` on a fit and an evaluation."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def describe_fit(
     model: Any, table: "EdgeTable", held_out: "EdgeTable | None", path: str, seconds: float
 ) -> dict[str, Any]:
-    """Collect what a fit came to, as plain lists and numbers."""
+    """Collect the results of a fit as plain lists and numbers."""
     valid_loss = None
     if held_out is not None:
         valid_loss = 1.0 - model.score(held_out.graphs, held_out.matchings)
@@ -72,7 +72,7 @@ def describe_evaluation(
     matchings: list[IntArray],
     marginals: list[FloatArray] | None,
 ) -> dict[str, Any]:
-    """Collect how good predictions are, as plain lists and numbers, None if unknown."""
+    """Collect the quality of predictions as plain lists and numbers, None if unknown."""
     from permatch.metrics import calibration, hamming_loss
 
     truth = table.matchings or []
@@ -116,7 +116,7 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     table.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
     if summary["log_likelihood"] is not None:
         error = summary["expected_calibration_error"]
-        table.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats a graph")
+        table.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats per graph")
         table.add_row("calibration", f"expected error {error:.4f}")
     console.print(table)
     rows = summary["sizes"]

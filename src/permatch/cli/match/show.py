@@ -25,7 +25,7 @@ def show(
             "--graph",
             "-g",
             metavar="ID",
-            help="The graph; may be left out if the table has only one.",
+            help="The graph; optional if the table has only one.",
         ),
     ] = None,
     out: Page = Path("match.html"),
@@ -37,14 +37,13 @@ def show(
     use: Use,
     columns: Columns,
 ) -> None:
-    """Write a page that shows all about the matchings of one graph.
+    """Write a page about the matchings of one graph.
 
     Open it in a browser; it needs no network.  It draws the two sides and the
-    edges above a probability you choose, sets the likeliest matching beside
-    the one with the fewest errors expected where they differ, shows all
-    probabilities as a heat map and lists the k best matchings.  Point at an
-    edge, or go there by keyboard, to see its features and what each adds to
-    the score.  If the table has labels, they are marked.
+    edges above a probability you choose, compares the likeliest matching with
+    the one with the fewest expected errors, shows all probabilities as a heat
+    map and lists the k best matchings.  Select an edge by mouse or keyboard to
+    see its features and what each adds to the score.  Labels are marked.
 
     [bold]Examples[/bold]
 
@@ -83,7 +82,7 @@ def show(
 
 
 def _names(ids: list[Any], size: int) -> list[str]:
-    """Return a name for every node of a side; those not in the table are nobody."""
+    """Return a name for every node of a side; dummy nodes are nobody."""
     extra = [f"(nobody {k})" for k in range(1, size - len(ids) + 1)]
     return [*map(str, ids), *extra]
 

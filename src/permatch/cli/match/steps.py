@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def read_table(
     edges: str, columns: dict[str, Any], feature_names: list[str] | None = None
 ) -> "EdgeTable":
-    """Read a table, its features in the order of `feature_names`; say what is left out."""
+    """Read a table, its features in the order of `feature_names`."""
     from permatch.datasets import read_edge_table
 
     source: Any = edges
@@ -27,18 +27,18 @@ def read_table(
         source = sys.stdin
         if source is None:
             raise TableError(
-                "standard input must hold a table of edges, and it is closed. Pipe a table "
-                "in, or name a file instead of -."
+                "standard input must hold a table of edges; it is closed. Pipe in a table, "
+                "or name a file instead of -."
             )
         source.reconfigure(encoding="utf-8-sig", newline="")
     table = read_edge_table(source, **columns)
     if table.ignored:
         names = ", ".join(table.ignored)
-        typer.echo(f"note: columns of {edges} that hold no numbers: {names}", err=True)
+        typer.echo(f"note: ignored columns of {edges} without numbers: {names}", err=True)
     if n_unequal := sum(graph.n_extra > 0 for graph in table.graphs):
         typer.echo(
             f"note: {n_unequal} of {len(table.graphs)} graphs of {edges} have sides of "
-            "different sizes: on the larger one nodes stay without a partner",
+            "different sizes: on the larger one some nodes stay unmatched",
             err=True,
         )
     if feature_names is None:
@@ -52,7 +52,7 @@ def read_table(
 def load_for(
     path: Path, edges: str, columns: dict[str, Any], use: Use
 ) -> "tuple[BaseMatcher, EdgeTable]":
-    """Read a model and the table it is to be used on, features matched by name."""
+    """Read a model and a table to use it on, features matched by name."""
     from permatch.estimators import BaseMatcher
 
     model = load_kind(path, BaseMatcher)
@@ -66,12 +66,12 @@ def load_for(
 
 
 def edge_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
-    """Return the marginals of every graph, or name the way round graphs too large."""
+    """Return the marginals of every graph."""
     try:
         return model.predict_marginals(table.graphs)
     except SizeLimitError as err:
         raise SizeLimitError(
-            f"{err} On the command line: --no-probabilities finds the best matching only."
+            f"{err} On the command line, --no-probabilities finds only the best matching."
         ) from err
 
 
@@ -81,7 +81,7 @@ def decode_matchings(
     chances: list[FloatArray] | None,
     decode: str,
 ) -> list[IntArray]:
-    """Return a matching for every graph, from marginals that are there already."""
+    """Return one matching per graph, from marginals if they are given."""
     from permatch.decoding import bayes_matching
 
     if decode == "bayes" and chances is not None:

@@ -1,1 +1,1 @@
-"""``permatch rank``: learn to rank from judged lists, and use what was learnt."""
+"""``permatch rank``: learn to rank from judged lists, and use the models."""

@@ -43,11 +43,11 @@ class RunFormat(StrEnum):
 def main() -> None:
     """Learn to rank documents from judged lists.
 
-    Every query has a list of documents, every document has features and a
-    grade.  permatch learns a weight per feature, so that sorting by the
-    weighted sum puts the best documents on top.
+    Every query has a list of documents; every document has features and a
+    grade.  permatch learns one weight per feature, so that sorting by the
+    weighted sum puts the best documents first.
 
-    [bold]The file[/bold] is in the format of LETOR and SVMlight, one line per document:
+    [bold]The file[/bold] has the format of LETOR and SVMlight, one line per document:
 
       2 qid:1 1:0.31 2:0.20 3:1.7 # docid = GX001
       0 qid:1 1:0.05 2:0.11 3:0.2 # docid = GX002
@@ -73,7 +73,7 @@ def fit(
             "--validation",
             "--valid",
             metavar="FILE",
-            help="A second file: chooses alpha with --cv, else is only reported.",
+            help="A second file: with --cv to choose alpha, otherwise only reported.",
         ),
     ] = None,
     n_features: Annotated[
@@ -83,7 +83,7 @@ def fit(
             min=1,
             max=MAX_FEATURES,
             metavar="N",
-            help="Number of features; by default the highest index in the files.",
+            help="Number of features. Default: the highest index in the files.",
         ),
     ] = None,
     feature_names: FeatureNames = None,
@@ -93,14 +93,14 @@ def fit(
     penalty: Penalty,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a weight for every feature and write the model.
+    """Learn one weight per feature and write the model.
 
-    With --cv (or --alphas) the penalty that gives the highest mean of NDCG@1
-    to NDCG@10 is taken: on folds of the queries, or on --validation, which is
-    LETOR's protocol.
+    With --cv (or --alphas) the penalty with the highest mean of NDCG@1 to
+    NDCG@10 is chosen, on folds of the queries or on --validation (LETOR's
+    protocol).
 
-    Features are brought to [0, 1] within each query (--scaling minmax), as in
-    LETOR's baselines; a model that is to be exported needs --scaling none.
+    Features are scaled to [0, 1] within each query (--scaling minmax), as in
+    LETOR's baselines; a model to export needs --scaling none.
 
     Ctrl-C writes the best model so far.
 
@@ -116,11 +116,11 @@ def fit(
     is_search = penalty.cv or penalty.alphas is not None
     if is_search and penalty.alpha is not None:
         raise typer.BadParameter(
-            "--alpha excludes --cv and --alphas, which choose alpha themselves."
+            "--alpha excludes --cv and --alphas, which choose alpha; drop one."
         )
     options = learner.options() | penalty.values()
     if penalty.folds is not None and (validation is not None or not is_search):
-        raise typer.BadParameter("--folds goes with --cv, and without --validation.")
+        raise typer.BadParameter("--folds needs --cv, and no --validation.")
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
     options |= {"cv": penalty.n_folds} if is_search else {}
@@ -156,28 +156,28 @@ def predict(
             "--out",
             "-o",
             metavar="FILE",
-            help="Where to write; else, and with -, standard output.",
+            help="Output file. Default, and for -: standard output.",
         ),
     ] = None,
     kind: Annotated[
-        RunFormat, typer.Option("--format", "-f", help="What is written; see above.")
+        RunFormat, typer.Option("--format", "-f", help="Output format; see above.")
     ] = RunFormat.SCORES,
     run_name: Annotated[
         str, typer.Option("--run-name", metavar="NAME", help="Last column of a TREC run.")
     ] = "permatch",
 ) -> None:
-    """Score the documents of a file; within a query, more is better.
+    """Score the documents of a file; within a query, higher is better.
 
     The file may be far larger than memory: it is read and written in blocks of
-    whole queries.  Grades have no influence.  --format says what is written:
+    whole queries.  Grades are ignored.  The formats (--format) are:
 
-      scores  one number per line, in the order of the file
+      scores  one number per line, in file order
       trec    run file for trec_eval, best first: query Q0 document rank score run
-      csv     query, document, rank, score, in the order of the file
+      csv     query, document, rank, score, in file order
       jsonl   the same as JSON, one object per line
 
-    Documents without "docid = ..." in their comment are called by their number
-    in the file, from 1.
+    Documents without "docid = ..." in their comment are numbered from 1, in
+    file order.
 
     [bold]Examples[/bold]
 
@@ -186,7 +186,7 @@ def predict(
       zcat big.txt.gz | permatch rank predict model.json - -f jsonl | head
     """
     if not run_name or run_name.split() != [run_name]:
-        raise typer.BadParameter(f"--run-name {run_name!r} must be one word.")
+        raise typer.BadParameter(f"--run-name must be one word; got {run_name!r}.")
     with nothing_written_if_interrupted():
         from permatch.datasets.runs import run_writer
 

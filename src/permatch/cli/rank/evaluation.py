@@ -1,4 +1,4 @@
-"""``permatch rank evaluate`` and ``permatch rank cv``: how good rankings are."""
+"""``permatch rank evaluate`` and ``permatch rank cv``: the quality of rankings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +26,14 @@ MAX_RESAMPLES = 10**9
 
 @dataclass(frozen=True)
 class Methods:
-    """The options that say whose scores are measured, and compared with whose."""
+    """The options for the scores to measure and to compare with."""
 
     scores: Annotated[
         Path | None,
         optional(
             "--scores",
             metavar="FILE",
-            help="Scores to measure instead of a model's, one number per document.",
+            help="Scores to measure instead of a model, one number per document.",
         ),
     ] = None
     against: Annotated[
@@ -52,11 +52,11 @@ class Methods:
         files = paths if self.scores is not None else paths[1:]
         if not files:
             raise typer.BadParameter(
-                "a model and at least one judged file are needed: MODEL FILE. For scores "
-                "from elsewhere: --scores SCORES FILE."
+                "a model and at least one judged file are required: MODEL FILE. For other "
+                "scores use --scores SCORES FILE."
             )
         if [*files, *map(str, (self.scores, self.against_scores))].count("-") > 1:
-            raise typer.BadParameter("standard input can be read once.")
+            raise typer.BadParameter("standard input can be read only once.")
         sources = [self.scores if self.scores is not None else Path(paths[0])]
         others = (self.against, self.against_scores)
         return files, sources + [path for path in others if path is not None]
@@ -77,7 +77,7 @@ def evaluate(
         list[str],
         argument(
             "MODEL FILE...",
-            "Model file, and judged LETOR files; with --scores judged files only.",
+            "Model file and judged LETOR files; with --scores only judged files.",
         ),
     ],
     methods: Methods,
@@ -85,7 +85,10 @@ def evaluate(
     n_resamples: Annotated[
         int,
         typer.Option(
-            "--resamples", min=1, max=MAX_RESAMPLES, help="Of the test in a comparison."
+            "--resamples",
+            min=1,
+            max=MAX_RESAMPLES,
+            help="Resamples of the test in a comparison.",
         ),
     ] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that test.")] = 0,
@@ -94,7 +97,7 @@ def evaluate(
         optional(
             "--per-query",
             metavar="CSV",
-            help="Where to write the measures of every query.",
+            help="Output file for the measures per query.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -102,19 +105,19 @@ def evaluate(
     """Measure rankings on judged files the model was not fitted on.
 
     Prints the mean of every measure over the queries of all files, with its
-    standard error.  A query without a relevant document counts 0 (Tau: a query
-    of one grade is left out).
+    standard error.  A query without relevant documents counts 0 (Tau: a query
+    with a single grade is left out).
 
     [bold]Measures[/bold] (--metric) are NDCG, MeanNDCG, MAP, P, ERR, MRR and Tau, with the
     position after @ and options in parentheses, as in Python:
 
       NDCG@1,3,5,10                      discount 1/log2(1+j)
       NDCG(discount=letor)@10            that of LETOR's script
-      MAP(threshold=2)                   grade 2 and up is relevant
+      MAP(threshold=2)                   grades of at least 2 are relevant
       P(ties=expected)@5                 the mean over orders of equal scores
 
-    A comparison (--against) tests the differences by randomisation, paired by
-    query.
+    A comparison (--against) tests the differences by a paired randomisation
+    test over queries.
 
     [bold]Examples[/bold]
 
@@ -148,28 +151,29 @@ def cv(
         str,
         argument(
             "FILE|FOLDER",
-            "Judged LETOR file (- is stdin), or a folder with Fold1, Fold2, ...",
+            "Judged LETOR file (- for stdin), or a folder with Fold1, Fold2, ...",
         ),
     ],
     learner: Learner,
     alpha: Alpha = None,
     alphas: Alphas = None,
     folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Parts a file's queries are cut into.")
+        int, typer.Option("--folds", min=2, help="Number of folds for a file.")
     ] = 5,
     metric: Metrics = None,
     out: Annotated[
         Path | None,
-        optional("--out", "-o", metavar="CSV", help="Where to write a row per fold."),
+        optional("--out", "-o", metavar="CSV", help="Output file with one row per fold."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how well a method ranks queries it has not seen, by cross-validation.
+    """Measure a method on queries it has not seen, by cross-validation.
 
-    A folder has folds already, as LETOR and MSLR have them: train, validation
-    and test file each.  The queries of a file are parted at random in the same
-    manner: each part tests once, the next one chooses alpha, the others train.
-    Alpha is chosen by the mean of NDCG@1 to NDCG@10 on the validation part.
+    A folder has its own folds, as in LETOR and MSLR: training, validation and
+    test file each.  The queries of a file are split at random in the same way:
+    each part is the test part once, the next one chooses alpha, the others
+    train.  Alpha is chosen by the mean of NDCG@1 to NDCG@10 on the validation
+    part.
 
     [bold]Examples[/bold]
 
@@ -179,7 +183,7 @@ def cv(
       permatch rank cv judged.txt --alphas 100,10,1 --json
     """
     if alpha is not None and alphas is not None:
-        raise typer.BadParameter("--alpha and --alphas exclude each other.")
+        raise typer.BadParameter("--alpha and --alphas exclude each other; drop one.")
     is_search = alpha is None
     options = learner.options() | alpha_values(alpha, alphas)
     with nothing_written_if_interrupted():

@@ -1,4 +1,4 @@
-"""``permatch rank export``: a model for the systems that serve it."""
+"""``permatch rank export``: models for serving systems."""
 
 import json
 from enum import StrEnum
@@ -27,15 +27,13 @@ class Target(StrEnum):
 
 def export(
     model_file: Model,
-    to: Annotated[Target, optional("--to", "-t", help="What is to serve it.")],
+    to: Annotated[Target, optional("--to", "-t", help="Target system.")],
     out: Annotated[
         Path,
-        optional(
-            "--out", "-o", metavar="FILE", help="Where to write; - is standard output."
-        ),
+        optional("--out", "-o", metavar="FILE", help="Output file; - for standard output."),
     ],
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="What the model is called there.")
+        str, typer.Option("--name", metavar="NAME", help="Name of the model there.")
     ] = "permatch",
     feature_names: FeatureNames = None,
     feature_prefix: Annotated[
@@ -43,22 +41,21 @@ def export(
         typer.Option(
             "--feature-prefix",
             metavar="TEXT",
-            help="Features without names are called this and a number, from 1.",
+            help="Prefix of features without names, followed by a number from 1.",
         ),
     ] = "f",
 ) -> None:
-    r"""Write a model in the format of a system that serves it.
+    r"""Export a model to a serving system.
 
-    Such systems (--to) are:
+    The systems (--to) are:
 
       onnx               any ONNX runtime: input X (n, d), output scores (n)
       solr               Solr: a LinearModel for its model store
       elasticsearch-ltr  Elasticsearch and OpenSearch, with their plugin for
                          learning to rank: a model/linear for _createmodel
 
-    The model must have been fitted with --scaling none, on features as the
-    serving system computes them, and its features must have the names they
-    have there.
+    The model must be fitted with --scaling none, on features computed and
+    named as in the serving system.
 
     [bold]Examples[/bold]
 

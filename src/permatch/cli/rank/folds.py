@@ -1,4 +1,4 @@
-"""Cross-validation over queries: the folds of LETOR, or a file parted the same way."""
+"""Cross-validation over queries: the folds of LETOR, or a file split the same way."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from permatch.queries import QuerySet, check_queries
 
 @dataclass(frozen=True, eq=False)
 class QueryFold:
-    """Queries to learn from, to choose alpha by (None if it is given), and to test on."""
+    """Queries to train on, to choose alpha on (None if it is given), and to test on."""
 
     name: str
     train: QuerySet
@@ -28,7 +28,7 @@ class QueryFold:
 
 
 def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[QueryFold]:
-    """Return the folds of a LETOR folder, or those that a file is parted into."""
+    """Return the folds of a LETOR folder, or of a file."""
     if name != "-" and Path(name).is_dir():
         return _read_folder(name, is_search=is_search)
     with local_file(name) as path:
@@ -41,9 +41,9 @@ def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[Q
 def part_queries(
     queries: QuerySet, n_folds: int, seed: int, *, is_search: bool
 ) -> list[QueryFold]:
-    """Part queries at random: one part tests, the next chooses alpha, the others train.
+    """Split queries at random: one part tests, the next chooses alpha, the others train.
 
-    Every part tests once.  Without a search for alpha all but the test part train.
+    Every part tests once.  Without a search for alpha, all others train.
     """
     n_least = n_folds if n_folds > 2 or not is_search else 3
     if n_least > min(n_folds, queries.n_queries):
@@ -90,7 +90,7 @@ def cross_validate(
     options: dict[str, Any],
     metric: list[str] | None,
 ) -> Iterator[dict[str, Any]]:
-    """Fit and test on every fold; yield what each came to, as plain numbers."""
+    """Fit and test on every fold; yield the results as plain numbers."""
     title = "cross-validation"
     with progress_bar(title, len(folds), float("inf"), None) as show:
         for k, fold in enumerate(folds):

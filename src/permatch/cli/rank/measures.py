@@ -1,4 +1,4 @@
-"""How good rankings are, query by query, as ``permatch rank`` reports it."""
+"""Measures per query, as ``permatch rank`` reports them."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from permatch.metrics import Measure, evaluate, find_measures
 if TYPE_CHECKING:
     from permatch.estimators import BaseRanker
 
-#: What is measured by default: by a fit and a cross-validation, and by an evaluation.
+#: Default measures: of a fit and a cross-validation, and of an evaluation.
 FEW = "NDCG@1,3,5,10, MAP"
 ALL = f"{FEW}, P@1,3,5,10, ERR@10, MRR, Tau"
 
@@ -46,7 +46,7 @@ def describe_values(values: FloatArray) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class JudgedScores:
-    """Grades and scores of whole files; features are forgotten as soon as they are scored.
+    """Grades and scores of whole files; features are dropped once they are scored.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def collect_scores(names: list[str], methods: "list[BaseRanker | Path]") -> Judg
         if len(scores) != n_documents:
             raise LetorFileError(
                 f"{method} must have one score per document, {n_documents}; it has "
-                f"{len(scores)}. Give the scores of just these documents, in their order."
+                f"{len(scores)}. Use the scores of exactly these documents, in file order."
             )
         columns.append(scores)
     return JudgedScores(np.concatenate(grades), columns, np.concatenate(lengths), queries)

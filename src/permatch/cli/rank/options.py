@@ -37,24 +37,26 @@ class QueryWeight(StrEnum):
 
 
 def check_subset_size(text: str | None) -> str | None:
-    """Refuse what is neither a word nor a number of documents."""
+    """Refuse an unknown subset size."""
     if text in (None, "all", "grades", "pairs"):
         return text
     is_number = len(text) < 10 and text.isdecimal() and text.isascii()
     if not (is_number and int(text) >= 2):
-        raise typer.BadParameter(f"{text!r} is none of all, grades, pairs and 2, 3, 4 ...")
+        raise typer.BadParameter(
+            f"must be all, grades, pairs or a number of at least 2; got {text!r}."
+        )
     return text
 
 
 def check_n_subsets(number: float) -> float:
-    """Refuse what draws nothing."""
+    """Refuse a number that draws nothing."""
     if not 0.0 < number < float("inf"):
-        raise typer.BadParameter("a finite number above 0 is needed.")
+        raise typer.BadParameter("must be a finite number above 0.")
     return number
 
 
 def check_metrics(texts: list[str] | None) -> list[str]:
-    """Refuse what is no measure."""
+    """Refuse unknown measures."""
     if not texts:
         return []
     from permatch.metrics import find_measures
@@ -69,7 +71,7 @@ Judged = Annotated[
     str,
     argument(
         "FILE",
-        "LETOR (SVMlight) file, 'grade qid:ID 1:value ... # docid'; also .gz; - is stdin.",
+        "LETOR (SVMlight) file, 'grade qid:ID 1:value ... # docid'; also .gz; - for stdin.",
     ),
 ]
 Metrics = Annotated[
@@ -77,7 +79,7 @@ Metrics = Annotated[
     optional(
         "--metric",
         metavar="NAME[@K,...]",
-        help='What to measure, such as NDCG@1,5,10 or "NDCG(discount=letor)@10"; '
+        help='Measures, such as NDCG@1,5,10 or "NDCG(discount=letor)@10"; '
         "repeatable. See permatch rank evaluate --help.",
         callback=check_metrics,
     ),
@@ -90,7 +92,7 @@ FeatureNames = Annotated[
 ]
 
 
-_MODEL_PANEL = "What is learnt"
+_MODEL_PANEL = "Model"
 
 
 def _model_option(*names: str, **more: Any) -> Any:
@@ -99,7 +101,7 @@ def _model_option(*names: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Learner:
-    """The options that say what is learnt, without the strength of the penalty."""
+    """The options of a fit, without the strength of the penalty."""
 
     estimator: Annotated[
         str,
@@ -116,9 +118,8 @@ class Learner:
             "--subset-size",
             "-M",
             metavar="all|grades|pairs|N",
-            help="What one observation is: the whole list, a random subset with one "
-            "document of each grade or of N documents, or a pair. Default: all; dorm: "
-            "grades.",
+            help="An observation: the whole list, a random subset with one document of "
+            "each grade or of N documents, or a pair. Default: all; dorm: grades.",
             callback=check_subset_size,
             show_default=False,
         ),
@@ -127,7 +128,7 @@ class Learner:
         float,
         _model_option(
             "--n-subsets",
-            help="Random subsets of a query, times its documents times N.",
+            help="Random subsets per query, as a multiple of documents x N.",
             callback=check_n_subsets,
         ),
     ] = 0.4
@@ -135,14 +136,14 @@ class Learner:
         Form,
         _model_option(
             "--form",
-            help="Likelihood of whole lists: exact, or its convex bound for long ones.",
+            help="Likelihood of whole lists: exact, or a convex bound for long ones.",
         ),
     ] = Form.AUTO
     query_weight: Annotated[
         QueryWeight | None,
         _model_option(
             "--query-weight",
-            help="What a query counts. Default: observations.",
+            help="Weight of a query. Default: observations.",
             show_default=False,
         ),
     ] = None
@@ -150,7 +151,7 @@ class Learner:
         Scaling,
         _model_option(
             "--scaling",
-            help="Of features within each query; none for a model to be exported.",
+            help="Scaling of features within each query; none for a model to export.",
         ),
     ] = Scaling.MINMAX
     max_iter: Annotated[
@@ -178,19 +179,17 @@ class Learner:
         if self.query_weight is not None:
             options["query_weight"] = self.query_weight.replace("-", "_")
         if form is not Form.AUTO and size not in (None, "all"):
-            raise typer.BadParameter(
-                "--form is a matter of whole lists; drop --subset-size."
-            )
+            raise typer.BadParameter("--form needs whole lists; drop --subset-size.")
         if self.estimator == "ridge":
             self._refuse_for_ridge()
         elif self.estimator == "rankmatch":
             options["form"] = form.value
         elif form is not Form.AUTO:
             raise typer.BadParameter(
-                "--form is a matter of rankmatch; dorm has no likelihood."
+                "--form needs --estimator rankmatch; dorm has no likelihood."
             )
         elif size == "pairs":
-            raise typer.BadParameter("--subset-size pairs works with rankmatch only.")
+            raise typer.BadParameter("--subset-size pairs needs --estimator rankmatch.")
         return options
 
     def _refuse_for_ridge(self) -> None:

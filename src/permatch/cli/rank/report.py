@@ -1,4 +1,4 @@
-"""What ``permatch rank`` tells about a fit, an evaluation and a cross-validation."""
+"""Reports of ``permatch rank`` on a fit, an evaluation and a cross-validation."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from permatch.queries import QuerySet, check_queries
 def describe_fit(
     model: Any, parts: dict[str, Any], metric: list[str] | None, path: str, seconds: float
 ) -> dict[str, Any]:
-    """Collect what a fit came to, as plain lists and numbers."""
+    """Collect the results of a fit as plain lists and numbers."""
     measures, read = {}, {}
     for name, data in parts.items():
         queries = check_queries(data.X, data.y, data.qid)
@@ -90,7 +90,7 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     words = f"{_count_queries(summary['n_queries'])}, {summary['n_documents']} documents"
     table.add_row("judged", Text(f"{', '.join(summary['files'])}: {words}"))
     if n_without := summary["n_queries_without_relevant"]:
-        table.add_row("", f"{n_without} without a relevant document count 0")
+        table.add_row("", f"{n_without} without relevant documents count 0")
     console.print(table)
     console.print()
     if summary["against"] is None:
@@ -142,7 +142,7 @@ def _data_in_words(data: dict[str, Any]) -> str:
     span = f"{low}" if low == high else f"{low} to {high}"
     return (
         f"{_count_queries(data['n_queries'])} of {span} documents, {data['n_documents']} "
-        f"in all, {data['n_features']} features"
+        f"in total, {data['n_features']} features"
     )
 
 
@@ -158,7 +158,7 @@ def _observations_in_words(summary: dict[str, Any]) -> str:
     if summary["subset_size"] is None:  # ridge regression
         return plural(summary["n_observations"], "document")
     n_one = summary["data"]["train"]["n_queries_of_one_grade"]
-    skipped = f"; nothing from {_count_queries(n_one)} of one grade" * (n_one > 0)
+    skipped = f"; skipped {_count_queries(n_one)} with a single grade" * (n_one > 0)
     if summary["forms"] is None:
         return f"{plural(summary['n_observations'], 'observation')}{skipped}"
     forms = summary["forms"]

@@ -29,17 +29,17 @@ def show(
             "--query",
             "-q",
             metavar="ID",
-            help="The query; may be left out if the file has only one.",
+            help="The query; optional if the file has only one.",
         ),
     ] = None,
     out: Page = Path("rank.html"),
 ) -> None:
-    """Write a page that shows how one query's documents are ranked, and why.
+    """Write a page that shows how a query's documents are ranked, and why.
 
     Open it in a browser; it needs no network.  It shows the scores, the
-    probability of every rank (rankmatch models; dorm models only score), and
-    for the document you point at, or go to by keyboard, which features moved
-    it up or down from the mean of the list.
+    probability of every rank (only rankmatch models), and for the document
+    selected by mouse or keyboard which features moved it up or down from the
+    mean of the list.
 
     [bold]Examples[/bold]
 

@@ -21,7 +21,7 @@ _BLOCK_VALUES = 1 << 20
 
 
 def new_ranker(estimator: str, options: dict[str, Any], *, is_search: bool) -> Any:
-    """Return an estimator by its name on the command line, with or without its search."""
+    """Return an estimator by its name on the command line, or its search."""
     kind = find_estimator("rank", estimator, is_search=is_search)
     return kind(**{name: options[name] for name in kind().get_params() if name in options})
 
@@ -51,27 +51,27 @@ def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
                 first += data.n_documents
         except LetorFileError as err:
             advice = (
-                f"The model has {n_features} features: give the file it was made for, or "
-                "fit it again, with --n-features."
+                f"The model has {n_features} features: use a file with these features, or "
+                "fit it again with --n-features."
             )
             raise LetorFileError(str(err).replace(ADVICE, advice)) from err
     everything = np.ones(n_features)
     if any(np.any(getattr(model, "coef_", everything)[highest:]) for model in models):
         typer.echo(
-            f"note: {name} has no feature beyond {highest}, the model {n_features}; the "
-            "others are taken as 0.",
+            f"note: {name} has no feature beyond {highest}, the model has {n_features}; "
+            "missing features are 0.",
             err=True,
         )
 
 
 def check_same_features(paths: list[Path], models: "list[BaseRanker]") -> None:
-    """Refuse to compare models that cannot look at the same file."""
+    """Refuse to compare models with different numbers of features."""
     counts = [model.n_features_in_ for model in models]
     if len(set(counts)) > 1:
         raise InvalidQueriesError(
-            f"models to be compared must have as many features; {paths[0]} has "
-            f"{counts[0]}, {paths[1]} {counts[1]}. Write the scores of each with permatch "
-            "rank predict and compare these (--scores, --against-scores)."
+            f"models to compare must have the same number of features; {paths[0]} has "
+            f"{counts[0]}, {paths[1]} has {counts[1]}. Write the scores of each with "
+            "permatch rank predict and compare these (--scores, --against-scores)."
         )
 
 

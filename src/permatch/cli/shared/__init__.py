@@ -1,1 +1,1 @@
-"""What the commands share: options, the terminal, steps and tables."""
+"""Shared by the commands: options, the terminal, steps and tables."""

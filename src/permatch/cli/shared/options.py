@@ -1,4 +1,4 @@
-"""Options that several commands take, their checks, and how groups of them are spread."""
+"""Options of several commands, their checks, and groups of options."""
 
 import inspect
 import math
@@ -12,16 +12,15 @@ import typer
 
 from permatch._estimators import Task, options_of
 
-#: More threads than any machine has processors are a slip of the finger.
+#: More threads than any machine has processors are a typo.
 MAX_JOBS = 4096
 
 
 def spread(function: Callable[..., None], *, is_reader: bool = True) -> Callable[..., None]:
-    """Return a command as typer takes it, with the options that all commands have.
+    """Return a command for typer, with the options that all commands have.
 
-    These are ``--debug``, and ``--max-bytes`` of those that read files.  A parameter whose
-    type is a dataclass stands for a group of options, one for each field: that is how
-    commands share them.
+    These are ``--debug``, and ``--max-bytes`` for commands that read files.  A parameter
+    whose type is a dataclass stands for a group of options, one per field.
     """
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
@@ -59,18 +58,18 @@ def check_engine(name: str | None) -> str | None:
 
 
 def check_jobs(jobs: int) -> int:
-    """Refuse numbers of threads that cannot work."""
+    """Refuse an impossible number of threads."""
     if jobs == 0:
-        raise typer.BadParameter("0 threads cannot work; -1 means all processors.")
+        raise typer.BadParameter("must not be 0; -1 means all processors.")
     if jobs > MAX_JOBS:
-        raise typer.BadParameter(f"at most {MAX_JOBS} threads; -1 means all processors.")
+        raise typer.BadParameter(f"must be at most {MAX_JOBS}; -1 means all processors.")
     return jobs
 
 
 def check_alpha(alpha: float | None) -> float | None:
-    """Refuse a penalty that is none."""
+    """Refuse an invalid penalty."""
     if alpha is not None and not 0.0 <= alpha < math.inf:
-        raise typer.BadParameter("a penalty is a finite number of at least 0.")
+        raise typer.BadParameter("must be a finite number of at least 0.")
     return alpha
 
 
@@ -81,7 +80,7 @@ def parse_alphas(text: str) -> list[float]:
     except ValueError:
         alphas = [math.nan]
     if not all(0.0 <= alpha < math.inf for alpha in alphas):
-        raise typer.BadParameter(f"--alphas {text!r} is no list such as 1,0.1,0.01.")
+        raise typer.BadParameter(f"--alphas must be a list like 1,0.1,0.01; got {text!r}.")
     return alphas
 
 
@@ -92,7 +91,7 @@ def alpha_values(alpha: float | None, alphas: str | None) -> dict[str, Any]:
 
 
 def make_folder(folder: Path) -> Path:
-    """Make sure, before anything is computed, that the results have a place to go."""
+    """Create the folder for results before anything is computed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".permatch").touch()
@@ -105,12 +104,12 @@ def make_folder(folder: Path) -> Path:
 
 
 def flag(*names: str, **more: Any) -> Any:
-    """Return an option without a value; its type, which nobody can give, is not shown."""
+    """Return an option without a value; its type is not shown."""
     return typer.Option(*names, metavar="", **more)
 
 
 def optional(*names: str, **more: Any) -> Any:
-    """Return an option whose default, none, is not shown."""
+    """Return an option without a default to show."""
     return typer.Option(*names, show_default=False, **more)
 
 
@@ -119,7 +118,7 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-_PENALTY = "How strong the penalty is"
+_PENALTY = "Penalty"
 
 #: Read by the class of all commands, see `permatch.cli.shared.terminal`.
 Debug = Annotated[bool, flag("--debug", help="Show the traceback of a failure.")]
@@ -129,7 +128,7 @@ MaxBytes = Annotated[
         "--max-bytes",
         min=1,
         metavar="N",
-        help="Most bytes of a file, unpacked; raises the limits on lines and memory too.",
+        help="Largest file, uncompressed; also raises the limits on lines and memory.",
     ),
 ]
 AsJson = Annotated[bool, flag("--json", help="Print one JSON object and nothing else.")]
@@ -138,7 +137,7 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         "-j",
-        help="Threads, -1 for all processors; the answer is the same.",
+        help="Threads, -1 for all processors; results are the same.",
         callback=check_jobs,
     ),
 ]
@@ -155,10 +154,10 @@ Engine = Annotated[
 Model = Annotated[Path, argument("MODEL", "Model file written by fit.")]
 NewModel = Annotated[
     Path,
-    optional("--model", "-m", metavar="MODEL", help="Where to write the model (JSON)."),
+    optional("--model", "-m", metavar="MODEL", help="Output file for the model (JSON)."),
 ]
 Page = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")
+    Path, typer.Option("--out", "-o", metavar="FILE", help="Output file for the page.")
 ]
 MaxIter = Annotated[int | None, optional("--max-iter", min=1, help="Most steps.")]
 Alpha = Annotated[
@@ -166,7 +165,7 @@ Alpha = Annotated[
     optional(
         "--alpha",
         "-a",
-        help="Strength of the penalty. Default: the estimator's.",
+        help="Strength of the penalty. Default: that of the estimator.",
         callback=check_alpha,
         rich_help_panel=_PENALTY,
     ),
@@ -176,7 +175,7 @@ Alphas = Annotated[
     optional(
         "--alphas",
         metavar="A,B,...",
-        help="The values to choose from.",
+        help="Values to choose from.",
         rich_help_panel=_PENALTY,
     ),
 ]
@@ -184,14 +183,14 @@ Alphas = Annotated[
 
 @dataclass(frozen=True)
 class Penalty:
-    """The options of a fit that give the penalty, or say how it is chosen."""
+    """The options of a fit for the penalty, given or chosen."""
 
     alpha: Alpha = None
     cv: Annotated[
         bool,
         flag(
             "--cv",
-            help="Choose alpha by cross-validation, or by --valid.",
+            help="Choose alpha by cross-validation, or on --valid.",
             rich_help_panel=_PENALTY,
         ),
     ] = False
@@ -214,7 +213,7 @@ class Penalty:
 
 
 def _everywhere(max_bytes: MaxBytes = None, debug: Debug = False) -> None:
-    """Have the options that commands have without saying so."""
+    """Declare the options that all commands have."""
 
 
 def estimator_option(task: Task, **more: Any) -> Any:

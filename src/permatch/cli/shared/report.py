@@ -1,4 +1,4 @@
-"""Figures in words and tables, and what all fits have to tell."""
+"""Numbers in words and tables, and the report of any fit."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ _ENDINGS = ("loss", "grad_norm", "gap", "evaluations")
 def describe_model(
     model: Any, names: list[str], path: str, seconds: float
 ) -> dict[str, Any]:
-    """Collect what a fit came to, whatever was fitted, as plain lists and numbers."""
+    """Collect the results of any fit as plain lists and numbers."""
     last, params = model.history_[-1], model.get_params()
     summary = {
         "model": path,
@@ -85,7 +85,7 @@ def path_table(path: list[dict[str, float]], chosen: float) -> Table:
 
 
 def coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
-    """Return the coefficients, the weightiest first."""
+    """Return the coefficients, the largest first."""
     table = plain_table("feature", "coefficient", "per standard deviation")
     table.columns[0].justify = "left"
     table.columns[0].overflow = "fold"
@@ -97,7 +97,7 @@ def coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
 
 
 def facts() -> Table:
-    """Return an empty table of names and what there is to say of them."""
+    """Return an empty table of names and values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""Steps that commands share: refuse bad targets, load, fit until done or stopped."""
+"""Shared steps of commands: check outputs, load, fit until done or interrupted."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ _FEW = 5
 
 
 def check_target(path: Path, option: str, *sources: str | None) -> None:
-    """Refuse, before any work is done, to write over an input or into no folder."""
+    """Refuse early to overwrite an input or to write to a missing folder."""
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "its folder does not exist", str(path))
     if path.is_dir():
@@ -34,13 +34,13 @@ def check_target(path: Path, option: str, *sources: str | None) -> None:
     for source in sources:
         if source and path.exists() and Path(source).exists() and path.samefile(source):
             raise typer.BadParameter(
-                f"{option} {path} would replace what is read. Write to another file."
+                f"{option} {path} would overwrite an input. Write to another file."
             )
 
 
 @contextmanager
 def output(path: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that is there whole or not at all."""
+    """Yield standard output, or a file that is written completely or not at all."""
     if path is None or str(path) == "-":
         yield standard_output()
         return
@@ -53,7 +53,7 @@ def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
     if n_folds > number:
         raise InvalidOptionError(
             f"--folds must be at most the number of {things}, {number}; got {n_folds}. "
-            f"Ask for fewer, or choose alpha on a second file ({other})."
+            f"Use fewer, or choose alpha on a second file ({other})."
         )
 
 
@@ -70,13 +70,13 @@ def load_kind(path: Path, kind: type[Model]) -> Model:
         else ("ranker", "matches", "rank", "match")
     )
     raise ModelFileError(
-        f"{path} must hold a {wanted}; it holds a {type(model).__name__}, which {does}. "
+        f"{path} must be a {wanted}; it is a {type(model).__name__}, which {does}. "
         f"Use it with permatch {other}, or fit a {wanted} with permatch {command} fit."
     )
 
 
 def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> bool:
-    """Fit, show warnings as single lines, and tell whether Ctrl-C was pressed."""
+    """Fit, show warnings as single lines, and return whether Ctrl-C was pressed."""
     can_talk = "verbose" in model.get_params()
     if can_talk:
         is_watched = is_shown and sys.stderr is not None and sys.stderr.isatty()
@@ -94,10 +94,9 @@ def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> boo
 
 @contextmanager
 def noticing_ctrl_c() -> Iterator[list[int]]:
-    """Yield a list that grows with every Ctrl-C, which interrupts as it always does.
+    """Yield a list that grows with every Ctrl-C, which still interrupts.
 
-    A fit that is interrupted keeps its best coefficients and returns as if nothing had
-    happened, so it cannot be asked.
+    An interrupted fit keeps its best coefficients and returns normally, so it cannot tell.
     """
     presses: list[int] = []
 
@@ -113,7 +112,7 @@ def noticing_ctrl_c() -> Iterator[list[int]]:
 
 
 def leave_early(model: Any, path: Path) -> None:
-    """Save an interrupted fit if it got anywhere, say so, and leave."""
+    """Save an interrupted fit if it has coefficients, say so, and exit."""
     n_alphas = len(model.cv_results_["alphas"]) if hasattr(model, "cv_results_") else None
     if n_alphas == 0 or model.n_iter_ == 0:
         raise KeyboardInterrupt
@@ -125,7 +124,7 @@ def leave_early(model: Any, path: Path) -> None:
 
 @contextmanager
 def nothing_written_if_interrupted() -> Iterator[None]:
-    """Say so on Ctrl-C, and leave."""
+    """On Ctrl-C, say so and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -134,9 +133,9 @@ def nothing_written_if_interrupted() -> Iterator[None]:
 
 
 def refuse_id(option: str, wanted: str | None, names: list[str], lack: str) -> NoReturn:
-    """Call it wrong usage, and name some ids there are."""
+    """Report wrong usage and name some existing ids."""
     close = get_close_matches(wanted, names, _FEW, 0.7) if wanted is not None else []
-    words = f"{option} ID is needed" if wanted is None else f"{lack} {wanted!r}"
+    words = f"{option} ID is required" if wanted is None else f"{lack} {wanted!r}"
     if close:
         words += f"; did you mean {', '.join(close)}?"
     else:

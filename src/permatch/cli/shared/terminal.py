@@ -1,4 +1,4 @@
-"""What the commands share: console, help, the report of errors."""
+"""Console, help and error reports of all commands."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from permatch._files import reading_at_most
 from permatch.cli.shared.options import spread
 from permatch.errors import PermatchError
 
-#: Exit statuses besides 0, all is well, and 1, failure.
+#: Exit statuses besides 0, success, and 1, failure.
 WRONG_USAGE = 2
 INTERRUPTED = 130
 #: What is wrong with a command line, wherever this version of typer keeps the class.
@@ -29,7 +29,7 @@ MAX_WIDTH = 100
 
 @contextmanager
 def printing() -> Iterator[Console]:
-    """Yield a console on standard output; into a pipe it writes plain text, no padding."""
+    """Yield a console on standard output; to a pipe it writes plain text."""
     console = Console(highlight=False)
     if console.is_terminal:
         yield Console(highlight=False, width=min(console.width, MAX_WIDTH))
@@ -43,7 +43,7 @@ def printing() -> Iterator[Console]:
 
 
 def standard_output() -> TextIO:
-    """Return standard output to be written to directly, if there is one."""
+    """Return standard output, if it is open."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout
@@ -54,7 +54,7 @@ def one_line_errors(debug: bool) -> Iterator[None]:
     """Turn failures, expected or not, into one line on standard error and exit status 1.
 
     With `debug` they keep their traceback.  Wrong usage, Ctrl-C and closed pipes pass: the
-    application deals with them.  Printing belongs inside: a full disk is a failure too.
+    application handles them.  Printing belongs inside: a full disk is a failure too.
     """
     try:
         yield
@@ -73,19 +73,19 @@ def complain(message: str) -> None:
 
 
 def _explain(err: Exception) -> str:
-    """Say what went wrong and what to do about it."""
+    """Return what went wrong and what to do."""
     if isinstance(err, PermatchError):
         return str(err)
     if isinstance(err, MemoryError):
         detail = f" ({err})" if str(err) else ""
-        return f"this needs more memory than there is{detail}. Ask for less."
+        return f"this needs more memory than is available{detail}. Ask for less."
     if isinstance(err, UnicodeEncodeError):
         return (
             f"cannot write {err.object[err.start]!r} to standard output, whose encoding is "
             f"{err.encoding}. Set PYTHONIOENCODING=utf-8."
         )
     if isinstance(err, ImportError):
-        return f"a package that permatch needs does not load: {err}. Install it again."
+        return f"a required package cannot be loaded: {err}. Install it again."
     if isinstance(err, OSError):
         where = "" if err.filename is None else f" {err.filename}"
         if not where:
@@ -95,13 +95,12 @@ def _explain(err: Exception) -> str:
         if where:
             return f"cannot open{where}: {err.strerror}. Check the path."
         return (
-            f"cannot read or write: {err.strerror or err}. Check what is read and where "
-            "output goes."
+            f"cannot read or write: {err.strerror or err}. Check the input and the output."
         )
     if isinstance(err, RuntimeError) and "cannot cache function" in str(err):
         return (
-            "compiled kernels need a folder to be kept in, and none can be written. Set "
-            "NUMBA_CACHE_DIR to one of yours."
+            "compiled kernels need a writable folder for their cache, and there is none. "
+            "Set NUMBA_CACHE_DIR to one."
         )
     return (
         f"this is a bug in permatch: {type(err).__name__}: {err}. Run the command again "
@@ -116,7 +115,7 @@ def _forget_output() -> None:
 
 
 def _explain_usage(err: Any) -> str:
-    """Say what is wrong with the command line and where to read how it is written."""
+    """Return what is wrong with the command line, and how to get help."""
     is_about_several = isinstance(err, typer.BadParameter) and not (
         err.param or err.param_hint
     )
@@ -130,8 +129,7 @@ def _explain_usage(err: Any) -> str:
 class Command(TyperCommand):
     """A command that fails in one line, and whose help calls a flag a flag.
 
-    Every command has the option ``--debug``, and those that read files ``--max-bytes``,
-    which are read here and nowhere else.
+    The options ``--debug`` and ``--max-bytes`` are read only here.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -164,12 +162,12 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands that tells wrong usage in one line, with the same help."""
+    """A group of commands that reports wrong usage in one line, with the same help."""
 
     def main(
         self, args: Any = None, *others: Any, standalone_mode: bool = True, **extra: Any
     ) -> Any:
-        """Run the command that `args` name and leave with its exit status."""
+        """Run the command in `args` and exit with its status."""
         if not standalone_mode:
             return super().main(args, *others, standalone_mode=False, **extra)
         debug = "--debug" in (sys.argv if args is None else args)
