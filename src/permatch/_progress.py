@@ -1,4 +1,4 @@
-"""What a person at a terminal sees while something long runs; scripts see nothing."""
+"""Progress shown on terminals during long work; scripts see nothing."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ logger = logging.getLogger("permatch")
 #: Seconds of expected work from which a progress bar appears by itself.
 PATIENCE = 2.0
 
-_COMPILING = "compiling kernels (some seconds, once; later runs load them from disk)"
+_COMPILING = "compiling kernels (once, a few seconds; later runs load them from disk)"
 
 
 @contextmanager
@@ -39,11 +39,11 @@ def progress_bar(
 
 
 def announce_compilations() -> None:
-    """From now on, say so once when a kernel of permatch has to be compiled.
+    """Announce once, from now on, that a kernel of permatch is being compiled.
 
-    Kernels are cached on disk, so this is seen on a machine's first use only; without it
-    the first call would seem to hang.  The compiler's own events are followed, so nothing
-    is said when kernels come from disk, or when others compile theirs.
+    Kernels are cached on disk, so this happens only on a machine's first use, which would
+    otherwise seem to hang.  Compiler events are followed, so kernels loaded from disk, or
+    compiled by others, are not announced.
     """
     from numba.core import event
 

@@ -69,7 +69,7 @@ class QuerySet:
     documents : ndarray or sparse matrix of shape (n, d)
         One row of features per document: float64, float32, or compressed sparse rows.
     grades : ndarray of shape (n,)
-        Relevance, 0 and up.
+        Relevance, at least 0.
     starts : ndarray of shape (q + 1,)
         Query k has the rows ``starts[k]:starts[k + 1]``.
     ids : ndarray of shape (q,)
@@ -140,7 +140,7 @@ def check_queries(
     X : array, sparse matrix or DataFrame of shape (n, d)
         One row of features per document.
     y : array of shape (n,)
-        Grades: whole numbers, 0 and up.
+        Grades: whole numbers from 0, the best highest.
     qid : array of shape (n,), optional
         The query of every document, in any order.
     group : array of shape (q,), optional

@@ -135,7 +135,7 @@ WRONG_USAGES = [
     ("infer scores.csv --engine small_batch --max-size 9", "must be at most 8, got 9"),
     (f"infer scores.csv --max-size {HUGE}", "must be at most 2000"),
     ("infer scores.csv --given 0", "an edge must be written ROW:COL"),
-    ("infer scores.csv --jobs 5000", "at most 4096 threads"),
+    ("infer scores.csv --jobs 5000", "must be at most 4096"),
     # match
     ("match fit", "Missing argument 'EDGES'. Try 'permatch match fit --help'."),
     ("match fit edges.csv", "Missing option '--model' / '-m'"),

@@ -188,7 +188,7 @@ def summarise(
     seed: int,
 ) -> dict[str, Any]:
     """Collect the results as plain lists and numbers, None where there are none."""
-    # Samples first: that there are none should not be learnt after minutes of inference.
+    # Samples first: that there are none should not be learned after minutes of inference.
     drawn = distribution.sample(n_samples, rng=seed).tolist() if n_samples > 0 else None
     marginals = entropy = bayes = None
     if distribution.engine.has_marginals:

@@ -219,7 +219,7 @@ def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArr
 
 
 def _parse(cells: Any) -> tuple[FloatArray, BoolArray]:
-    """Return cells as numbers, NaN where they are none, and which of those are text."""
+    """Return cells as numbers, NaN where they are not, and which of those are text."""
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind in "fiub":
             with np.errstate(over="ignore"):  # infinite features are refused later

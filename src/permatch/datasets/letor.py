@@ -41,7 +41,7 @@ class RankingData:
     X : ndarray of shape (n, d)
         One row of features per document.
     y : ndarray of shape (n,)
-        Grades, 0 and up.
+        Grades, at least 0.
     qid : ndarray of shape (n,)
         The query of every document: integers if all ids are, text otherwise.
     doc_ids : ndarray of shape (n,) or None

@@ -38,7 +38,7 @@ class RankMatch(LinearRanker):
         Strength of the penalty, at least 0, on the coefficients of the scaled features.
         Good values for "all" are a few hundred times those for subsets.
     position_weights : None, "discount" or sequence of M numbers
-        Weights of the positions of a subset, best first, never rising; None
+        Weights of the positions of a subset, best first, non-increasing; None
         means M - 1, ..., 1, 0, "discount" 1 / log2(1 + position).
     n_subsets : float
         Subsets per query, as a multiple of documents x M.

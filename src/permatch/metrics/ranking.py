@@ -38,7 +38,7 @@ def evaluate(
     measures : sequence of measures, or str
         Such as ``[NDCG @ 10, MAP]`` or ``"NDCG@1,5,10, MAP"``.
     y : array of shape (n,)
-        Grades: whole numbers, 0 (not relevant) and up.
+        Grades: whole numbers from 0 (not relevant), the best highest.
     score : array of shape (n,)
         Predicted scores; the highest comes first.
     qid : array of shape (n,), optional
@@ -146,7 +146,7 @@ def ndcg(y: Any, score: Any, qid: Any = None, k: Cut = 10, **options: Any) -> An
     Parameters
     ----------
     y : array of shape (n,)
-        Grades: whole numbers, 0 (not relevant) and up.
+        Grades: whole numbers from 0 (not relevant), the best highest.
     score : array of shape (n,)
         Predicted scores; the highest comes first.
     qid : array of shape (n,), optional

@@ -1,7 +1,6 @@
 """Pictures of learning to match: losses, calibration, and matched silhouettes.
 
-Colours are Okabe and Ito's, which people with colour blindness tell apart; what a colour
-says, a marker or a line style says too.
+Colours are Okabe and Ito's, safe for colour blindness; markers or line styles repeat them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,12 +37,12 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
         With ``method``, ``n``, ``repeat`` and ``hamming_loss``, one row
         per method, number of training pairs ``n`` and repeat.
     ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     matplotlib Axes
-        What was drawn on.
+        The axes.
 
     Examples
     --------
@@ -86,9 +85,9 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
 
 
 def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw how often edges are right against how probable they were said to be.
+    """Draw the observed frequency of edges against their predicted probability.
 
-    On the diagonal the probabilities mean what they say.  The area of a dot grows with the
+    On the diagonal the probabilities are calibrated.  The area of a dot grows with the
     logarithm of the number of edges in its bin.
 
     Parameters
@@ -96,12 +95,12 @@ def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
     calibration : permatch.metrics.Calibration
         The reliability curve of predicted edge marginals.
     ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     matplotlib Axes
-        What was drawn on.
+        The axes.
 
     Examples
     --------
@@ -160,12 +159,12 @@ def matched_silhouettes(
     truth : array of shape (m,), optional
         The true matching; None draws all matches alike.
     ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     matplotlib Axes
-        What was drawn on.
+        The axes.
 
     Examples
     --------

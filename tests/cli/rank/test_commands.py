@@ -537,7 +537,7 @@ def test_models_of_different_width_are_compared_by_scores_only(
 ):
     wide = fit_by_command(tmp_path / "wide.json", files[0], "--n-features", "5")
     result = call("evaluate", model_file, files[2], "--against", wide)
-    assert_failed(result, f"{model_file} has 3, {wide} 5")
+    assert_failed(result, f"{model_file} has 3, {wide} has 5")
 
 
 def test_measures_of_every_query(call, files, model_file, other_model, tmp_path):
