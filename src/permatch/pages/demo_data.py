@@ -21,22 +21,10 @@ SETUP = Setup()
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One test pair, matched with unweighted and with learned features.
+    """One test pair, matched with unweighted features (before) and learned ones (after).
 
-    Attributes
-    ----------
-    number : int
-        Its place among the test pairs.
-    outlines : pair of ndarray
-        The two outlines.
-    points : pair of ndarray of shape (m, 2)
-        The landmarks of either side, right ones in the order of the graph's nodes.
-    truth : ndarray of shape (m,)
-        The true matching.
-    before, after : ndarray of shape (m,)
-        The matchings found with unweighted and with learned features.
-    before_marginals, after_marginals : ndarray of shape (m, m)
-        Probabilities of all edges under either.
+    `number` is its place among the test pairs; `points` has the landmarks of either side,
+    the right ones in the order of the graph's nodes.
     """
 
     number: int
@@ -53,16 +41,9 @@ class Example:
 class Demo:
     """What the demo found; `numbers` is all of it that can be read.
 
-    Attributes
-    ----------
-    numbers : dict
-        Losses before and after, sizes, alpha, evaluations, seconds, calibration error.
-    rows : list of dict
-        The learning curve: ``n``, ``method`` and what `measure` returns.
-    reliability : Calibration
-        Of the predicted edge probabilities on the test pairs.
-    example : Example
-        The test pair that learning helped most.
+    `rows` is the learning curve, with ``n``, ``method`` and what `measure` returns;
+    `reliability` is of the edge probabilities on the test pairs, and `example` the pair
+    that learning helped most.
     """
 
     numbers: dict[str, Any]
@@ -73,9 +54,10 @@ class Demo:
     def to_json(self) -> str:
         """Return numbers, rows and the reliability curve as JSON."""
         curve = {
-            "mean_predicted": [_number(p) for p in self.reliability.mean_predicted],
-            "observed": [_number(p) for p in self.reliability.observed],
-            "counts": [int(n) for n in self.reliability.counts],
+            name: [
+                None if np.isnan(p) else p for p in getattr(self.reliability, name).tolist()
+            ]
+            for name in ("mean_predicted", "observed", "counts")
         }
         content = {"numbers": self.numbers, "calibration": curve, "rows": self.rows}
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -89,19 +71,8 @@ def run(
 ) -> Demo:
     """Measure the learning curve, then examine the model trained on the most pairs.
 
-    Parameters
-    ----------
-    setup : Setup
-        What to do.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No number but the times depends on it.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-
-    Returns
-    -------
-    Demo
-        Numbers, rows, reliability curve and one example.
+    No number but the times depends on `n_jobs`; `on_progress` is called with the share of
+    the work that is done, from 0 to 1.
     """
     start = time.perf_counter()
     drawn = draw(setup)
@@ -163,7 +134,7 @@ def _example(drawn: Draw, after: list[IntArray], marginals: list[FloatArray]) ->
         for new, old, true in zip(after, before, test.matchings, strict=True)
     ]
     k = int(np.argmax(gain))
-    first, second = (int(image) for image in drawn.test_images[k])
+    first, second = (int(image) for image in drawn.images[k])
     truth = test.matchings[k]
     unweighted = MatchingDistribution(test.graphs[k].scores(coef))
     return Example(
@@ -176,8 +147,3 @@ def _example(drawn: Draw, after: list[IntArray], marginals: list[FloatArray]) ->
         before_marginals=unweighted.marginals,
         after_marginals=marginals[k],
     )
-
-
-def _number(value: float) -> float | None:
-    """Return a float that JSON has a word for; empty bins have no mean."""
-    return float(value) if np.isfinite(value) else None

@@ -35,28 +35,9 @@ Row = dict[str, Any]
 class Setup:
     """What is drawn and tried; by default a minute or so on two cores.
 
-    Parameters
-    ----------
-    n_train : tuple of int
-        Numbers of training pairs.
-    n_test : int
-        Test pairs.
-    map_alphas, margin_alphas : tuple of float
-        Strengths of the penalty that the two learners choose from.
-    map_tol : float
-        Largest entry of the gradient at the end of a fit.
-    margin_tol : float
-        Duality gap at the end of a fit, relative to the objective.
-    n_points, n_images, n_contour : int
-        Landmarks, sheared copies, and points of the outline.
-    shear : pair of float
-        Lowest and highest shear.
-    context : {"contour", "landmarks"}
-        What the shape contexts count.
-    image : str, optional
-        Path of an image; None is scikit-image's horse.
-    seed : int
-        Where all randomness comes from.
+    The learners choose from their alphas; a MAP fit ends when the largest entry of the
+    gradient is below `map_tol`, a max-margin fit when the relative duality gap is below
+    `margin_tol`.  For the others see `permatch.datasets.silhouettes`.
     """
 
     n_train: tuple[int, ...] = (5, 20, 60)
@@ -99,8 +80,9 @@ class Pairs(NamedTuple):
 class Draw:
     """The silhouettes of a repeat and all its pairs, those for testing first.
 
-    Training and validation pairs are taken in turn from the rest, so that those for N are
-    the first ones of those for any larger N.
+    `images` has the numbers of the two copies of every pair.  Training and validation pairs
+    are taken in turn from the rest, so that those for N are the first ones of those for any
+    larger N.
     """
 
     data: Silhouettes
@@ -113,11 +95,6 @@ class Draw:
         """The test pairs."""
         return self.pairs.pick(slice(self.n_test))
 
-    @property
-    def test_images(self) -> IntArray:
-        """The numbers of the two copies of every test pair."""
-        return self.images[: self.n_test]
-
     def train(self, n: int) -> Pairs:
         """Return the first `n` training pairs."""
         return self.pairs.pick(slice(self.n_test, self.n_test + 2 * n, 2))
@@ -128,20 +105,7 @@ class Draw:
 
 
 def draw(setup: Setup, repeat: int = 0) -> Draw:
-    """Return the silhouettes of a repeat and the pairs that every method sees.
-
-    Parameters
-    ----------
-    setup : Setup
-        What to draw.
-    repeat : int
-        Number of the repeat, from 0; each has points, shears and pairs of its own.
-
-    Returns
-    -------
-    Draw
-        The data, the test pairs, and training and validation pairs for any N.
-    """
+    """Return the silhouettes of a repeat, from 0, and the pairs that every method sees."""
     data_rng, pairs_rng = np.random.default_rng([setup.seed, repeat]).spawn(2)
     data = silhouettes(
         setup.image,
@@ -166,29 +130,11 @@ def measure(
     on_progress: Callable[[float], None] = lambda share: None,
     n_jobs: int | None = None,
 ) -> Row:
-    """Learn from `n` pairs, choose alpha, and return the loss on the test pairs.
+    """Learn from `n` pairs by one of `METHODS`, and return the loss on the test pairs.
 
-    Parameters
-    ----------
-    setup : Setup
-        The alphas and tolerances.
-    drawn : Draw
-        The pairs.
-    n : int
-        Number of training pairs.
-    method : str
-        One of `METHODS`.
-    on_progress : callable, optional
-        Called with the share of the alphas that are done.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No loss depends on it.
-
-    Returns
-    -------
-    dict
-        ``hamming_loss``; and for the learners ``alpha``, ``validation_loss``,
-        ``n_evaluations``, ``seconds`` and ``is_converged`` of the chosen fit, its ``coef``,
-        and ``path``, the figures for every alpha tried.
+    The row of a learner also has ``alpha``, ``validation_loss``, ``n_evaluations``,
+    ``seconds`` and ``is_converged`` of the chosen fit, its ``coef``, and ``path``, the
+    figures for every alpha tried.  `on_progress` is called with the share of them done.
     """
     from permatch.estimators import MAPMatching, MaxMarginMatching
 
