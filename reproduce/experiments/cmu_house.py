@@ -4,7 +4,7 @@ For every gap, the learners see the training pairs, choose alpha by the Hamming 
 validation pairs and are tested once.  Scores are linear in the squared differences of shape
 contexts.
 
-    unweighted   coef = -1 for every feature, nothing learnt
+    unweighted   coef = -1 for every feature, no learning
     map          maximum a posteriori, gradients of the Bethe approximation
     map_drawn    maximum a posteriori, gradients from weighted draws (nesting)
     max_margin   structured hinge with the Hamming loss
@@ -106,7 +106,7 @@ class Config:
             least = 0 if name == "gaps" else np.nextafter(0, 1)
             if not values or not all(value >= least for value in values):
                 raise InvalidOptionError(
-                    f"{name} must hold at least one number, all "
+                    f"{name} must contain at least one number, all "
                     f"{'of at least' if name == 'gaps' else 'above'} 0; got {values}."
                 )
             object.__setattr__(self, name, values)
@@ -193,8 +193,8 @@ def run(
     n_frames = len(house.contexts)
     if max(config.gaps) + 3 > n_frames:
         raise InvalidOptionError(
-            f"gaps must be at most {n_frames - 3} for {n_frames} frames: a pair each to "
-            f"train, validate and test is needed; got {max(config.gaps)}."
+            f"gaps must be at most {n_frames - 3} for {n_frames} frames, so that there is "
+            f"a pair each for training, validation and testing; got {max(config.gaps)}."
         )
     name = config.fingerprint(house)
     keys = [name_row(KEY, (name, gap, method)) for gap in config.gaps for method in METHODS]

@@ -15,7 +15,7 @@ from reproduce.experiments.rows import Row
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What was learnt.
+    """A fitted model.
 
     Attributes
     ----------

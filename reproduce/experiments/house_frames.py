@@ -83,14 +83,13 @@ def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
     Raises
     ------
     InvalidOptionError
-        If it is not there; the message says where it was looked for.
+        If it is missing; the message lists the folders searched.
     """
-    wanted = f"the CMU House, a folder with {_CONTEXTS} and {_POINTS}, is needed"
+    wanted = f"the CMU House data ({_CONTEXTS} and {_POINTS}) is required"
     given = os.environ.get(DATA_VARIABLE) if data is None else data
     if not given:
         raise InvalidOptionError(
-            f"{wanted}, and nothing says where it is. Give the folder with --data DIR, or "
-            f"set {DATA_VARIABLE}."
+            f"{wanted}, but no folder was given. Use --data DIR or set {DATA_VARIABLE}."
         )
     root = Path(given)
     source = DATA_VARIABLE if data is None else "--data"
@@ -98,8 +97,8 @@ def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
         if (folder / _CONTEXTS).is_file() and (folder / _POINTS).is_file():
             return folder
     raise InvalidOptionError(
-        f"{wanted}; they are neither in {root} nor in {root / FOLDER}. Point {source} at "
-        "the folder that holds them."
+        f"{wanted}, but found neither in {root} nor in {root / FOLDER}. Set {source} to "
+        "the folder that contains the files."
     )
 
 
@@ -123,8 +122,8 @@ def load_house(data: str | os.PathLike[str] | None = None) -> House:
             array = np.load(folder / name, allow_pickle=False).astype(np.float64)
         except (ValueError, TypeError, EOFError) as err:
             raise InvalidPointsError(
-                f"{folder / name} must be an array of numbers in NumPy's format; it is not "
-                f"({err}). Copy it again."
+                f"{folder / name} must be a numeric array in NumPy format, but could not "
+                f"be read ({err}). Copy the file again."
             ) from err
         arrays.append(array)
     contexts, points = arrays
@@ -136,8 +135,8 @@ def load_house(data: str | os.PathLike[str] | None = None) -> House:
         and np.isfinite(points).all()
     ):
         raise InvalidPointsError(
-            f"{folder} must hold finite shape contexts of shape (frames, landmarks, bins) "
-            "and points of shape (frames, landmarks, 2); got shapes "
+            f"{folder} must contain finite shape contexts of shape (frames, landmarks, "
+            "bins) and points of shape (frames, landmarks, 2); got shapes "
             f"{contexts.shape} and {points.shape}. Copy them again."
         )
     return House(contexts, points)

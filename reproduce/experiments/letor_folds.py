@@ -137,21 +137,20 @@ def find_folder(name: str, data: str | os.PathLike[str] | None = None) -> Path:
     Raises
     ------
     LetorFileError
-        If it is not there; the message says where it was looked for.
+        If it is missing; the message lists the folders searched.
     """
     given = os.environ.get(DATA_VARIABLE) if data is None else data
-    wanted = f"the {name} folder of LETOR, with Fold1 to Fold5 in it, is needed"
+    wanted = f"the LETOR folder {name} with Fold1 to Fold5 is required"
     if not given:
         raise LetorFileError(
-            f"{wanted}, and nothing says where it is. Give the folder that holds it with "
-            f"--data DIR, or set {DATA_VARIABLE}."
+            f"{wanted}, but no folder was given. Use --data DIR or set {DATA_VARIABLE}."
         )
     root = Path(given)
     source = DATA_VARIABLE if data is None else "--data"
     if not root.is_dir():
         raise LetorFileError(
-            f"{wanted}, and {source} says {root}, which is no folder. Give the folder that "
-            f"holds {name}."
+            f"{wanted}, but {root} (from {source}) is not a folder. Set {source} to the "
+            f"folder that contains {name}."
         )
     if root.resolve().name.lower() == name.lower():
         return root
@@ -160,8 +159,8 @@ def find_folder(name: str, data: str | os.PathLike[str] | None = None) -> Path:
         if found:
             return found[0]
     raise LetorFileError(
-        f"{wanted}; there is neither {root / name} nor {root / 'letor' / name}, in upper "
-        f"or lower case. Point {source} at the folder that holds {name}."
+        f"{wanted}, but found neither {root / name} nor {root / 'letor' / name} (in any "
+        f"case). Set {source} to the folder that contains {name}."
     )
 
 

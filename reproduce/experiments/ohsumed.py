@@ -176,7 +176,7 @@ def check_alphas(alphas: tuple[float, ...], name: str) -> tuple[float, ...]:
     values = tuple(sorted(alphas, reverse=True))
     if not values or not all(value > 0 for value in values):
         raise InvalidOptionError(
-            f"{name} must hold at least one number, all above 0; got {tuple(alphas)}."
+            f"{name} must contain at least one number, all above 0; got {tuple(alphas)}."
         )
     return values
 

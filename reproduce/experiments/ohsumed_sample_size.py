@@ -67,7 +67,7 @@ class Config:
         shares = tuple(sorted(set(self.n_subsets)))
         if not shares or not all(0.0 < share < float("inf") for share in shares):
             raise InvalidOptionError(
-                "n_subsets must hold at least one number, all finite and above 0; got "
+                "n_subsets must contain at least one number, all finite and above 0; got "
                 f"{tuple(self.n_subsets)}."
             )
         object.__setattr__(self, "n_subsets", shares)

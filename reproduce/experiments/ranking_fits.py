@@ -7,8 +7,8 @@
     ridge             query-centred ridge regression of the grades
 
 Whatever the method, alpha is that with the largest mean of NDCG@1 to NDCG@10 on the
-validation part of the fold, the strongest of equally good ones, and the coefficients learnt
-at it on the training part are kept.
+validation part of the fold, the strongest in case of ties; the coefficients fitted with it
+on the training part are kept.
 """
 
 import time
@@ -82,7 +82,7 @@ def learn(
     Returns
     -------
     coef : ndarray of shape (d,)
-        The coefficients learnt.
+        The learned coefficients.
     row : dict
         ``alpha``, ``is_edge`` (whether it is the first or last one tried),
         ``validation_ndcg``, ``is_converged``, ``n_observations``, ``seconds`` of the whole

@@ -18,7 +18,7 @@ OnProgress = Callable[[float], None] | None
 
 
 class RowFileError(PermatchError, ValueError):
-    """A file of results with a line that is no row, so that it must not be added to."""
+    """A results file with an invalid line; no rows are added to it."""
 
 
 class RowFile:
@@ -155,6 +155,6 @@ def _parse(path: Path) -> tuple[list[tuple[int, Row]], int]:
 
 def _damaged(path: Path, number: int) -> RowFileError:
     return RowFileError(
-        f"{path} must hold rows of this experiment, one JSON object a line; line {number} "
-        "is none. Remove the line, or use another file."
+        f"{path} must contain rows of this experiment, one JSON object per line; line "
+        f"{number} is not one. Remove the line, or use another file."
     )

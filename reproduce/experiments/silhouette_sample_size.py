@@ -1,7 +1,7 @@
 """Hamming loss against the number of training pairs, on sheared copies of a silhouette.
 
-For every repeat, landmarks, shears and pairs are drawn anew.  What is learnt from them, and
-how, is that of `permatch demo`: see `permatch.pages.demo_learning`.
+Every repeat draws new landmarks, shears and pairs.  What is learned, and how, is as
+in `permatch demo`: see `permatch.pages.demo_learning`.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Config(Setup):
             values = tuple(getattr(self, name))
             if not values or not all(value > 0 for value in values):
                 raise InvalidOptionError(
-                    f"{name} must hold at least one number, all above 0; got {values}."
+                    f"{name} must contain at least one number, all above 0; got {values}."
                 )
             object.__setattr__(self, name, values)
         for n in self.n_train:

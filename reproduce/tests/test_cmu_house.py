@@ -68,9 +68,9 @@ def test_the_folder_is_found_or_explained(root, tmp_path, monkeypatch):
     monkeypatch.setenv("PERMATCH_DATA", str(root))
     assert find_folder() == root / "cmu_house"
     monkeypatch.delenv("PERMATCH_DATA")
-    with pytest.raises(InvalidOptionError, match="--data DIR, or set PERMATCH_DATA"):
+    with pytest.raises(InvalidOptionError, match="--data DIR or set PERMATCH_DATA"):
         find_folder()
-    with pytest.raises(InvalidOptionError, match="Point --data at the folder"):
+    with pytest.raises(InvalidOptionError, match="Set --data to the folder"):
         find_folder(tmp_path)
 
 
@@ -79,8 +79,8 @@ def test_the_folder_is_found_or_explained(root, tmp_path, monkeypatch):
     [
         (np.zeros((3, 4, 2)), "got shapes"),
         (np.full((24, 6, 2), np.nan), "finite"),
-        (np.array([{}]), "must be an array of numbers"),
-        (b"no array", "must be an array of numbers"),
+        (np.array([{}]), "must be a numeric array"),
+        (b"no array", "must be a numeric array"),
     ],
     ids=["shape", "nan", "objects", "text"],
 )
@@ -193,10 +193,10 @@ def test_of_equally_good_alphas_the_first_is_no_accident():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gaps": ()}, "gaps must hold at least one number"),
-        ({"gaps": (-1,)}, "gaps must hold .* of at least 0"),
+        ({"gaps": ()}, "gaps must contain at least one number"),
+        ({"gaps": (-1,)}, "gaps must contain .* of at least 0"),
         ({"gaps": (2.5,)}, "every entry of gaps must be a whole number"),
-        ({"map_alphas": (1.0, 0.0)}, "map_alphas must hold .* all above 0"),
+        ({"map_alphas": (1.0, 0.0)}, "map_alphas must contain .* all above 0"),
         ({"n_draws": 0}, "n_draws must be a whole number of at least 1"),
     ],
     ids=["none", "negative", "half", "alphas", "draws"],
@@ -266,7 +266,7 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(quick, root, tmp_path, monk
 def test_absent_data_is_explained(quick, tmp_path):
     done = runner.invoke(app, ["house", "--out", str(tmp_path)])
     assert done.exit_code == 1
-    assert "--data DIR, or set PERMATCH_DATA" in done.stderr
+    assert "--data DIR or set PERMATCH_DATA" in done.stderr
 
 
 def test_help_teaches():

@@ -26,12 +26,12 @@ def test_the_folder_is_found_from_above_and_in_either_case(root, monkeypatch):
 
 def test_absent_data_is_explained(root, monkeypatch):
     monkeypatch.delenv("PERMATCH_DATA", raising=False)
-    with pytest.raises(LetorFileError, match=r"nothing says where .* --data DIR, or set"):
+    with pytest.raises(LetorFileError, match=r"no folder was given\. Use --data DIR or"):
         find_folder("OHSUMED")
     with pytest.raises(LetorFileError, match=r"neither .*TD2003 nor .*letor.*TD2003"):
         find_folder("TD2003", root)
     monkeypatch.setenv("PERMATCH_DATA", str(root / "none"))
-    with pytest.raises(LetorFileError, match=r"PERMATCH_DATA says .*none, which is no fol"):
+    with pytest.raises(LetorFileError, match=r"none .from PERMATCH_DATA. is not a folder"):
         find_folder("OHSUMED")
 
 

@@ -215,8 +215,8 @@ def test_predictions_of_other_documents_are_refused(root, tiny, tmp_path):
     [
         ({"n_repeats": 0}, "n_repeats must be a whole number of at least 1"),
         ({"n_subsets": 0.0}, "n_subsets must be a finite number above 0"),
-        ({"subset_alphas": ()}, "subset_alphas must hold at least one number"),
-        ({"list_alphas": (1.0, -1.0)}, "list_alphas must hold .* all above 0"),
+        ({"subset_alphas": ()}, "subset_alphas must contain at least one number"),
+        ({"list_alphas": (1.0, -1.0)}, "list_alphas must contain .* all above 0"),
     ],
     ids=["repeats", "subsets", "no alphas", "negative alpha"],
 )

@@ -114,9 +114,9 @@ def test_summary_pairs_the_repeats():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_subsets": ()}, "n_subsets must hold at least one number"),
+        ({"n_subsets": ()}, "n_subsets must contain at least one number"),
         ({"n_subsets": (0.1, -1.0)}, "all finite and above 0"),
-        ({"alphas": (0.0,)}, "alphas must hold at least one number, all above 0"),
+        ({"alphas": (0.0,)}, "alphas must contain at least one number, all above 0"),
         ({"n_repeats": 0}, "n_repeats must be"),
     ],
     ids=["none", "negative", "alphas", "repeats"],

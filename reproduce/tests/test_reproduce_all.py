@@ -239,7 +239,7 @@ def test_damaged_rows_are_told_before_anything_runs(data, tmp_path, monkeypatch)
     (tmp_path / "house-quick.jsonl").write_text("no JSON\n")
     done = reproduce(tmp_path, data)
     assert done.exit_code == 1
-    assert "house-quick.jsonl must hold rows of this experiment" in done.stderr
+    assert "house-quick.jsonl must contain rows of this experiment" in done.stderr
 
 
 def test_a_folder_that_cannot_be_is_refused_at_once(tmp_path):

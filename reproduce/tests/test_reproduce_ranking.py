@@ -134,7 +134,7 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(root, tmp_path, monkeypatch
 def test_absent_data_is_explained(command, tmp_path):
     done = runner.invoke(app, [command, "--out", str(tmp_path)])
     assert done.exit_code == 1
-    assert "--data DIR, or set PERMATCH_DATA" in done.stderr
+    assert "--data DIR or set PERMATCH_DATA" in done.stderr
     done = runner.invoke(app, [command, "--out", str(tmp_path), "--data", str(tmp_path)])
     assert done.exit_code == 1
     assert "OHSUMED" in done.stderr

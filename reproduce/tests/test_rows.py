@@ -46,7 +46,7 @@ def test_a_damaged_line_is_refused_and_the_file_left_alone(tmp_path, line):
     content = b'{"seed": 0, "n": 1}\n' + line + b'\n{"seed": 0, "n": 2}\n'
     path.write_bytes(content)
     with pytest.raises(
-        RowFileError, match=r"rows\.jsonl.*line 2 is none\. Remove the line"
+        RowFileError, match=r"rows\.jsonl.*line 2 is not one\. Remove the line"
     ):
         RowFile(path, KEY)
     assert path.read_bytes() == content

@@ -170,9 +170,9 @@ def test_fingerprints_name_what_matters(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_train": ()}, "n_train must hold at least one number"),
+        ({"n_train": ()}, "n_train must contain at least one number"),
         ({"n_train": (2.5,)}, "every entry of n_train must be a whole number"),
-        ({"map_alphas": (1.0, -1.0)}, "map_alphas must hold .* all above 0"),
+        ({"map_alphas": (1.0, -1.0)}, "map_alphas must contain .* all above 0"),
         ({"n_repeats": 0}, "n_repeats must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
     ],
