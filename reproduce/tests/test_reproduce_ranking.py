@@ -138,7 +138,7 @@ def test_absent_data_is_explained(command, tmp_path):
     done = runner.invoke(app, [command, "--out", str(tmp_path), "--data", str(tmp_path)])
     assert done.exit_code == 1
     assert "OHSUMED" in done.stderr
-    assert "Point --data at" in done.stderr
+    assert "Set --data to" in done.stderr
 
 
 @pytest.mark.parametrize(
