@@ -5,7 +5,10 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python -m
 PIP    := $(RUN) pip install -qq --disable-pip-version-check
-PYTEST_ARGS ?= -n auto
+# Fixtures are made once per file, and doctests, the smallest files, come last.
+PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
+# Every processor has a test to run: more threads would be in each other's way.
+export OPENBLAS_NUM_THREADS ?= 1
 BENCH_ARGS  ?=
 OUT         := results
 # The newest supported Python installed; a version manager's empty stub does not count.
@@ -14,7 +17,7 @@ NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-oldest test-newest lint format bench reproduce docs figures clean
+.PHONY: help demo check test test-oldest test-newest lint format bench reproduce docs figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -23,6 +26,9 @@ help:  ## show this list
 
 demo: $(VENV)/demo.stamp  ## run the demo; writes a page to permatch-demo/
 	@$(RUN) permatch demo
+
+check: lint  ## lint, then run the quick tests
+	$(RUN) pytest -m "not slow and not gpu and not data" $(PYTEST_ARGS)
 
 test: lint  ## lint, then run all tests
 	$(RUN) pytest -m "not gpu and not data" $(PYTEST_ARGS)

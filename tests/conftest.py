@@ -15,6 +15,24 @@ settings.register_profile(
 )
 settings.load_profile("permatch")
 
+#: Tests that run experiments, or start commands and browsers: too slow for a quick check.
+SLOW = (
+    "reproduce/",
+    "tests/cli/",
+    "tests/pages/",
+    "tests/estimators/test_map_matching_noisy.py",
+    "tests/test_examples.py",
+    "tests/test_readme.py::test_commands",
+    "tests/test_wheel.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the slow tests."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def rng():

@@ -16,6 +16,7 @@ uniform(seed_state(0))
 """
 
 
+@pytest.mark.slow
 def test_compilation_is_announced_once_and_not_when_cached(tmp_path):
     said = []
     for _ in range(2):

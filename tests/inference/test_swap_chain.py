@@ -162,6 +162,7 @@ def test_a_block_as_large_as_the_cycle_connects_it_too():
     assert report.marginals[0, 0] == pytest.approx(0.5)  # exactly, by Rao-Blackwell
 
 
+@pytest.mark.slow
 def test_standard_errors_are_honest():
     rng = np.random.default_rng(12)
     shares, misses = [], []

@@ -213,6 +213,7 @@ answers += [orders.tolist(), totals.tolist()]
 """
 
 
+@pytest.mark.slow
 def test_plain_python_agrees_with_compiled_code(rng):
     scores = rng.normal(size=12)
     compiled = {"scores": scores}

@@ -276,6 +276,7 @@ print(json.dumps([(a.log_partition, a.marginals.tolist()) for a in answers]))
 """
 
 
+@pytest.mark.slow
 def test_plain_python_agrees_with_compiled_code(rng):
     scores = random_scores(rng, 5, 1.0, 0.2)
     scores = np.where(np.isfinite(scores), scores, -50.0)  # JSON has no infinity

@@ -36,6 +36,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.slow
 def test_plain_python_agrees_with_compiled_code(rng):
     assert set(QUICK) == set(pm.inference.ENGINES)
     scores = rng.normal(size=(4, 4))

@@ -55,6 +55,7 @@ def run(code, given="", **env):
     ).stdout
 
 
+@pytest.mark.slow
 def test_narrow_vectors_give_the_same_answers(rng):
     stack, one = rng.normal(size=(11, 3, 3)), rng.normal(size=(9, 9))
     given = json.dumps([stack.tolist(), one.tolist()])
@@ -69,6 +70,7 @@ def test_narrow_vectors_give_the_same_answers(rng):
     np.testing.assert_allclose(answers[3], glynn.marginals, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(WIDTH == 4, reason="this machine's vectors are narrow anyway")
 def test_compiled_code_of_another_width_is_not_used(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
