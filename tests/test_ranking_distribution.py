@@ -14,8 +14,8 @@ from permatch.errors import (
     ScoreShapeError,
     ScoreTypeError,
 )
-from permatch.inference.levels import ByLevels, ByMatching
-from permatch.inference.ranking_chain import BySwaps
+from permatch.inference.ranking.levels import ByLevels, ByMatching
+from permatch.inference.ranking.swaps import BySwaps
 from permatch.ranking_distribution import RankingDistribution
 
 TOL = 1e-12

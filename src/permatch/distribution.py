@@ -29,11 +29,11 @@ from permatch.inference import (
     Diagnostics,
     InferenceResult,
     MatchingSamples,
-    Samples,
     find_engine,
     reduce_scores,
     require_marginals,
 )
+from permatch.inference.base import Samples
 
 
 class MatchingDistribution:

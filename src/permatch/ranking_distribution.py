@@ -22,14 +22,14 @@ from permatch.errors import (
     ScoreShapeError,
     ScoreTypeError,
 )
-from permatch.inference.levels import (
+from permatch.inference.ranking.levels import (
     LARGEST_MATCHING,
     ByLevels,
     ByMatching,
     can_count,
     is_matching_quicker,
 )
-from permatch.inference.ranking_chain import BySwaps
+from permatch.inference.ranking.swaps import BySwaps
 
 
 class RankingDistribution:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from permatch.inference.levels import _infer_levels, _infer_list
+from permatch.inference.ranking.levels import _infer_levels, _infer_list
 from permatch.kernels.ranking.levels import PROFILE
 from permatch.kernels.ranking.levels_dp import count_cells, infer_by_counting
 from permatch.kernels.ranking.levels_fourier import (
@@ -44,10 +44,10 @@ def enumerate_levels(scores, values, counts):
     all_ways = np.array(sorted(set(itertools.permutations(places))))
     totals = (values[all_ways] * scores).sum(axis=1)
     log_partition = logsumexp(totals)
-    chances = np.exp(totals - log_partition)
+    weights = np.exp(totals - log_partition)
     marginals = np.zeros((n_levels, size))
     for level in range(n_levels):
-        marginals[level] = chances @ (all_ways == level)
+        marginals[level] = weights @ (all_ways == level)
     return log_partition, marginals
 
 
@@ -65,21 +65,21 @@ def tilted(scores, values, counts):
     return _infer_list(scores, values, counts, PROFILE)[1]
 
 
-def by_fourier(chances, counts, size):
+def by_fourier(marginals, counts, size):
     products = np.empty((len(counts), len(counts)))
-    fill_products(chances, size, products)
+    fill_products(marginals, size, products)
     covariance = np.empty((len(counts) - 1, len(counts) - 1))
     fill_covariance(products, covariance)
     periods = np.empty(len(counts) - 1, np.int64)
     fill_periods(covariance, counts, periods)
-    marginals = chances.copy()
+    marginals = marginals.copy()
     log_prob = infer_by_fourier(marginals, counts, products, periods, size)
     n_expected = expected_points(covariance, periods)
     return log_prob, marginals[:, :size], n_expected, choose_points(products, periods)[1]
 
 
-def by_counting(chances, counts, size):
-    marginals = chances.copy()
+def by_counting(marginals, counts, size):
+    marginals = marginals.copy()
     log_prob = infer_by_counting(marginals, counts, size)
     return log_prob, marginals[:, :size]
 
@@ -106,10 +106,10 @@ def test_against_enumeration(name, spread, rng):
 def test_both_ways_agree_with_enumeration(name, is_tied, rng):
     scores, values, counts = random_list(rng, COUNTS[name], 1.5)
     scores = scores.round() if is_tied else scores
-    chances = tilted(scores, values, counts)
+    marginals = tilted(scores, values, counts)
     _, expected = enumerate_levels(scores, values, counts)
-    log_counting, counting = by_counting(chances, counts, len(scores))
-    log_fourier, fourier, _, _ = by_fourier(chances, counts, len(scores))
+    log_counting, counting = by_counting(marginals, counts, len(scores))
+    log_fourier, fourier, _, _ = by_fourier(marginals, counts, len(scores))
     np.testing.assert_allclose(counting, expected, atol=TOL)
     np.testing.assert_allclose(fourier, expected, atol=TOL)
     assert log_fourier == pytest.approx(log_counting, abs=TOL)
@@ -123,9 +123,9 @@ def test_both_ways_agree_with_enumeration(name, is_tied, rng):
 )
 def test_fourier_inversion_agrees_with_counting(counts, spread, rng):
     scores, values, counts = random_list(rng, counts, spread)
-    chances = tilted(scores, values, counts)
-    log_counting, counting = by_counting(chances, counts, len(scores))
-    log_fourier, fourier, n_expected, n_points = by_fourier(chances, counts, len(scores))
+    marginals = tilted(scores, values, counts)
+    log_counting, counting = by_counting(marginals, counts, len(scores))
+    log_fourier, fourier, n_expected, n_points = by_fourier(marginals, counts, len(scores))
     assert log_fourier == pytest.approx(log_counting, abs=TOL)
     np.testing.assert_allclose(fourier, counting, atol=TOL)
     assert 0.3 * n_points <= n_expected + 1 <= 5 * n_points + 1
@@ -173,9 +173,9 @@ def test_tilt_meets_the_counts_at_every_scale(scale, is_tied, rng):
         scores = rng.normal(size=counts.sum())
         scores = scale * (scores.round() if is_tied else scores)
         values = rng.normal(size=n_levels).cumsum()
-        chances = tilted(scores, values, counts)[:, : len(scores)]
-        np.testing.assert_allclose(chances.sum(axis=1), counts, atol=1e-9)
-        np.testing.assert_allclose(chances.sum(axis=0), 1.0, atol=TOL)
+        marginals = tilted(scores, values, counts)[:, : len(scores)]
+        np.testing.assert_allclose(marginals.sum(axis=1), counts, atol=1e-9)
+        np.testing.assert_allclose(marginals.sum(axis=0), 1.0, atol=TOL)
 
 
 def test_counting_many_small_levels(rng):
@@ -199,12 +199,12 @@ loss = WholeListLikelihood([0, 7, 11, 12], grades, np.arange(3.0), np.full(3, 1 
 answers = [*loss.value_and_slope(scores), *loss.curvature(scores)]
 answers += loss.in_form("profile").value_and_slope(scores)
 answers = [np.asarray(answer).tolist() for answer in answers]
-chances, rng = np.full((2, 4), 0.5), np.random.default_rng(0)
+marginals, rng = np.full((2, 4), 0.5), np.random.default_rng(0)
 levels, forward = np.empty((5, 4), np.int64), np.zeros((5, 3))
-reject_levels(chances, np.array([2, 2]), rng, levels)
+reject_levels(marginals, np.array([2, 2]), rng, levels)
 answers.append(levels.tolist())
-fill_forward(chances, np.array([2, 2]), forward)
-draw_levels(chances, np.array([2, 2]), forward, rng.random((5, 4)), levels)
+fill_forward(marginals, np.array([2, 2]), forward)
+draw_levels(marginals, np.array([2, 2]), forward, rng.random((5, 4)), levels)
 answers.append(levels.tolist())
 orders, totals = np.empty((5, 4), np.int64), np.empty(5)
 weights = np.array([3.0, 2.0, 1.0, 0.0])

@@ -2,7 +2,7 @@
 
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.auto import AutoEngine
-from permatch.inference.base import AbstractEngine, Samples, reduce_scores
+from permatch.inference.base import AbstractEngine, reduce_scores
 from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification
 from permatch.inference.bounds import log_partition_bounds
@@ -42,7 +42,6 @@ __all__ = [
     "Nesting",
     "NestingTable",
     "Ryser",
-    "Samples",
     "SamplingTable",
     "SmallBatch",
     "Sparsification",

@@ -1,14 +1,8 @@
 """The engine that chooses an engine.
 
-Beyond the exact sizes engines are tried from cheap to dear:
-
-    sparsified   blocks that share next to no mass; the small ones are solved exactly
-    bethe        an interval that holds, and marginals of unknown error
-    nesting      weighted draws with standard errors, filters where weights are heavy
-    swap_chain   chains, where such draws are not to be trusted
-
-Each is asked for an attempt while the tolerance is missed.  It knows what it costs, gets
-the time that is left, and says whether it met the tolerance.
+Beyond the exact sizes engines are asked for an attempt, from cheap to dear, while the
+tolerance is missed.  Each knows what it costs, gets the time that is left, and says whether
+it met the tolerance.
 """
 
 import math
@@ -40,7 +34,7 @@ from permatch.inference.base import (
     reduce_stack,
 )
 from permatch.inference.bethe import Bethe
-from permatch.inference.blocks import Sparsification, interval_of
+from permatch.inference.blocks import Sparsification, certain_interval
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
 from permatch.inference.small_batch import SmallBatch
@@ -330,7 +324,7 @@ class _Best:
 
     def __post_init__(self) -> None:
         if self.answer is not None:
-            self.bracket = _certain_interval(self.answer)
+            self.bracket = certain_interval(self.answer)
 
     @property
     def is_trusted(self) -> bool:
@@ -346,7 +340,7 @@ class _Best:
         """Keep the better answer, within the interval that both know of."""
         if later is None:
             return
-        low, high = _certain_interval(later)
+        low, high = certain_interval(later)
         self.bracket = max(self.bracket[0], low), min(self.bracket[1], high)
         before = self.answer
         if before is None:
@@ -355,14 +349,6 @@ class _Best:
         one, other = (_confined(answer, self.bracket) for answer in (before, later))
         is_later = _rank(later, other) < _rank(before, one)
         self.answer = other if is_later else one
-
-
-def _certain_interval(answer: InferenceResult) -> Interval:
-    """Return the ends that hold for certain; infinite where nothing is known."""
-    told = answer.diagnostics
-    is_certain = told.interval_certificate == "rigorous" and told.delta == 0.0
-    ends = interval_of(answer) if answer.is_exact or is_certain else None
-    return ends or (-math.inf, math.inf)
 
 
 def _confined(answer: InferenceResult, interval: Interval) -> InferenceResult:

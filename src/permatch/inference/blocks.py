@@ -177,6 +177,14 @@ def interval_of(answer: InferenceResult) -> tuple[float, float] | None:
     return value - slack, value + slack
 
 
+def certain_interval(answer: InferenceResult) -> tuple[float, float]:
+    """Return the ends that hold for certain; infinite where nothing is known."""
+    told = answer.diagnostics
+    is_certain = told.interval_certificate == "rigorous" and told.delta == 0.0
+    ends = interval_of(answer) if answer.is_exact or is_certain else None
+    return ends or (-math.inf, math.inf)
+
+
 def solve_exactly(parts: Sequence[FloatArray], job: Job) -> list[InferenceResult]:
     """Return the exact answers for some square score matrices, equal sizes together."""
     small = SmallBatch()

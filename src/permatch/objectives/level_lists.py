@@ -23,7 +23,7 @@ class LevelLists:
         Their values.
     counts : ndarray of shape (number of levels,)
         Number of documents per level, at least 1.
-    chance_starts : ndarray of shape (q + 1,)
+    marginal_starts : ndarray of shape (q + 1,)
         Where the table of levels by documents of each query begins in one array.
     """
 
@@ -31,7 +31,7 @@ class LevelLists:
     level_starts: np.ndarray
     values: FloatArray
     counts: np.ndarray
-    chance_starts: np.ndarray
+    marginal_starts: np.ndarray
 
 
 def sort_levels(starts: np.ndarray, grades: np.ndarray, levels: np.ndarray) -> LevelLists:
@@ -77,7 +77,7 @@ def sort_levels(starts: np.ndarray, grades: np.ndarray, levels: np.ndarray) -> L
         level_starts=level_starts,
         values=listed_values,
         counts=listed_counts,
-        chance_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        marginal_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
     )
 
 

@@ -155,15 +155,15 @@ class WholeListLikelihood:
 
         def task(k: int) -> None:
             span = self._tasks[k], self._tasks[k + 1]
-            chances = self._tilt(scores, *span, losses)
+            marginals = self._tilt(scores, *span, losses)
             count_queries(
                 self.starts,
                 lists.level_starts,
                 lists.counts,
-                lists.chance_starts,
+                lists.marginal_starts,
                 codes,
                 *span,
-                chances,
+                marginals,
                 losses,
             )
             slope_queries(
@@ -171,10 +171,10 @@ class WholeListLikelihood:
                 lists.places,
                 lists.level_starts,
                 lists.values,
-                lists.chance_starts,
+                lists.marginal_starts,
                 codes,
                 *span,
-                chances,
+                marginals,
                 slope,
             )
 
@@ -207,15 +207,15 @@ class WholeListLikelihood:
 
         def task(k: int) -> None:
             span = self._tasks[k], self._tasks[k + 1]
-            chances = self._tilt(scores, *span, losses)
+            marginals = self._tilt(scores, *span, losses)
             curve_queries(
                 self.starts,
                 lists.level_starts,
                 lists.values,
-                lists.chance_starts,
+                lists.marginal_starts,
                 self._codes,
                 *span,
-                chances,
+                marginals,
                 variances,
                 loadings,
             )
@@ -251,7 +251,7 @@ class WholeListLikelihood:
     ) -> FloatArray:
         """Return the tilted probabilities of some queries; fill their profile losses."""
         lists = self._lists
-        chances = np.empty(lists.chance_starts[last] - lists.chance_starts[first])
+        marginals = np.empty(lists.marginal_starts[last] - lists.marginal_starts[first])
         tilt_queries(
             scores,
             self.starts,
@@ -259,14 +259,14 @@ class WholeListLikelihood:
             lists.level_starts,
             lists.values,
             lists.counts,
-            lists.chance_starts,
+            lists.marginal_starts,
             self._codes,
             first,
             last,
-            chances,
+            marginals,
             losses,
         )
-        return chances
+        return marginals
 
     def _choose_forms(self, form: str) -> np.ndarray:
         if form not in FORMS:

@@ -14,9 +14,9 @@ Queries lie one behind the other.  Query q has the documents ``starts[q] .. star
 1`` and the levels ``level_starts[q] .. level_starts[q+1] - 1`` with their values and
 counts, none 0: the largest count first, then rising, as `levels_dp` likes it.  `places`
 gives the position of every document's level among those of its query.  The tables of
-chances, levels by padded documents, lie one behind the other in a flat array, that of query
-q from ``chance_starts[q] - chance_starts[first]`` on.  `forms` says which queries are
-skipped, and which take the exact form.
+marginals, levels by padded documents, lie one behind the other in a flat array, that of
+query q from ``marginal_starts[q] - marginal_starts[first]`` on.  `forms` says which queries
+are skipped, and which take the exact form.
 
 The steps are kernels of their own, as each compiles all that it calls.
 """
@@ -51,14 +51,14 @@ def tilt_queries(
     level_starts,
     values,
     counts,
-    chance_starts,
+    marginal_starts,
     forms,
     first,
     last,
-    chances,
+    marginals,
     losses,
 ):
-    """Fill tilted chances and profile losses of queries `first` to `last` - 1."""
+    """Fill tilted marginals and profile losses of queries `first` to `last` - 1."""
     for q in range(first, last):
         losses[q] = 0.0
         begin, n = starts[q], starts[q + 1] - starts[q]
@@ -66,9 +66,9 @@ def tilt_queries(
             continue
         levels = values[level_starts[q] : level_starts[q + 1]]
         n_of = counts[level_starts[q] : level_starts[q + 1]]
-        size = chance_starts[q + 1] - chance_starts[q]
-        at = chance_starts[q] - chance_starts[first]
-        table = chances[at : at + size]
+        size = marginal_starts[q + 1] - marginal_starts[q]
+        at = marginal_starts[q] - marginal_starts[first]
+        table = marginals[at : at + size]
         table = table.reshape((levels.shape[0], size // levels.shape[0]))
         centre = 0.0
         for i in range(n):
@@ -82,9 +82,9 @@ def tilt_queries(
 
 @njit(cache=True, nogil=True)
 def count_queries(
-    starts, level_starts, counts, chance_starts, forms, first, last, chances, losses
+    starts, level_starts, counts, marginal_starts, forms, first, last, marginals, losses
 ):
-    """Turn tilted chances into chances given the counts, profile losses into exact ones.
+    """Turn tilted marginals into those given the counts, profile losses into exact ones.
 
     Takes the recursion over counts or Fourier inversion, whichever is quicker; leaves
     queries alone that are not exact.
@@ -95,9 +95,9 @@ def count_queries(
         n = starts[q + 1] - starts[q]
         n_of = counts[level_starts[q] : level_starts[q + 1]]
         n_levels = n_of.shape[0]
-        size = chance_starts[q + 1] - chance_starts[q]
-        at = chance_starts[q] - chance_starts[first]
-        table = chances[at : at + size]
+        size = marginal_starts[q + 1] - marginal_starts[q]
+        at = marginal_starts[q] - marginal_starts[first]
+        table = marginals[at : at + size]
         table = table.reshape((n_levels, size // n_levels))
         products = np.empty((n_levels, n_levels))
         fill_products(table, n, products)
@@ -114,7 +114,16 @@ def count_queries(
 
 @njit(cache=True, nogil=True)
 def slope_queries(
-    starts, places, level_starts, values, chance_starts, forms, first, last, chances, slopes
+    starts,
+    places,
+    level_starts,
+    values,
+    marginal_starts,
+    forms,
+    first,
+    last,
+    marginals,
+    slopes,
 ):
     """Fill the slopes of the documents of queries `first` to `last` - 1."""
     for q in range(first, last):
@@ -124,13 +133,13 @@ def slope_queries(
         if forms[q] == SKIPPED:
             continue
         n_levels = level_starts[q + 1] - level_starts[q]
-        width = (chance_starts[q + 1] - chance_starts[q]) // n_levels
+        width = (marginal_starts[q + 1] - marginal_starts[q]) // n_levels
         for k in range(n_levels):
-            row = chance_starts[q] - chance_starts[first] + k * width
+            row = marginal_starts[q] - marginal_starts[first] + k * width
             level = values[level_starts[q] + k]
             for i in range(n):
                 observed = values[level_starts[q] + places[begin + i]]
-                slopes[begin + i] += chances[row + i] * (level - observed)
+                slopes[begin + i] += marginals[row + i] * (level - observed)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -138,11 +147,11 @@ def curve_queries(
     starts,
     level_starts,
     values,
-    chance_starts,
+    marginal_starts,
     forms,
     first,
     last,
-    chances,
+    marginals,
     variances,
     loadings,
 ):
@@ -150,7 +159,7 @@ def curve_queries(
 
     The covariance of the levels of a query's documents is about ``diag(variances) -
     loadings loadings'``, exactly so in the profile form; `loadings` has one column for each
-    of the query's levels but one.  Both are 0 on entry; the chances are the tilted ones.
+    of the query's levels but one.  Both are 0 on entry; the marginals are the tilted ones.
     """
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
@@ -158,9 +167,9 @@ def curve_queries(
             continue
         levels = values[level_starts[q] : level_starts[q + 1]]
         n_levels = levels.shape[0]
-        size = chance_starts[q + 1] - chance_starts[q]
-        at = chance_starts[q] - chance_starts[first]
-        table = chances[at : at + size]
+        size = marginal_starts[q + 1] - marginal_starts[q]
+        at = marginal_starts[q] - marginal_starts[first]
+        table = marginals[at : at + size]
         table = table.reshape((n_levels, size // n_levels))
         products = np.empty((n_levels, n_levels))
         fill_products(table, n, products)

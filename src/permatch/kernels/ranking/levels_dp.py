@@ -75,7 +75,7 @@ def add_moved(new, old, begin, end, shift, factor):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_forward(chances, counts, forward):
+def fill_forward(marginals, counts, forward):
     """Fill the forward tables (documents + 1, states), zero on entry; return P(counts)."""
     n_levels = counts.shape[0]
     strides, used, has_one, _ = outer_axes(counts)
@@ -90,11 +90,11 @@ def fill_forward(chances, counts, forward):
             if low > high:
                 continue
             at = row * (longest + 1)
-            stay, step = chances[0, i - 1], chances[last, i - 1]
+            stay, step = marginals[0, i - 1], marginals[last, i - 1]
             stay_or_step(new, old, at, low, high, stay, step)
             for k in range(1, last):
                 if has_one[k, row]:
-                    factor = chances[k, i - 1]
+                    factor = marginals[k, i - 1]
                     add_moved(new, old, at + low, at + high + 1, strides[k], factor)
     return forward[forward.shape[0] - 1, forward.shape[1] - 1]
 
@@ -116,8 +116,8 @@ def step_back(table, begin, end, stay, step, shift):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep_backward(chances, counts, forward):
-    """Turn the chances into those given the counts, by way of the forward tables."""
+def sweep_backward(marginals, counts, forward):
+    """Turn the marginals into those given the counts, by way of the forward tables."""
     n_levels = counts.shape[0]
     strides, used, _, can_add = outer_axes(counts)
     last = n_levels - 1
@@ -139,36 +139,36 @@ def sweep_backward(chances, counts, forward):
             inner = end - 1 if high == longest else end
             flows[0] += dot_moved(before, table, begin, end, 0)
             flows[last] += dot_moved(before, table, begin, inner, 1)
-            stay = chances[0, i]
-            step_back(table, begin, inner, stay, chances[last, i], 1)
+            stay = marginals[0, i]
+            step_back(table, begin, inner, stay, marginals[last, i], 1)
             if inner < end:
                 table[inner] *= stay
             for k in range(1, last):
                 if can_add[k, row]:
                     flows[k] += dot_moved(before, table, begin, end, strides[k])
-                    add_moved(table, table, begin, end, -strides[k], chances[k, i])
+                    add_moved(table, table, begin, end, -strides[k], marginals[k, i])
         sum_of_flows = 0.0
         for k in range(n_levels):
-            flows[k] *= chances[k, i]
+            flows[k] *= marginals[k, i]
             sum_of_flows += flows[k]
         for k in range(n_levels):
-            chances[k, i] = flows[k] / sum_of_flows
+            marginals[k, i] = flows[k] / sum_of_flows
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def infer_by_counting(chances, counts, n):
-    """Turn the chances p_il of `n` documents into those given the counts.
+def infer_by_counting(marginals, counts, n):
+    """Turn the marginals p_il of `n` documents into those given the counts.
 
     Returns the log-probability of the counts.
     """
     forward = np.zeros((n + 1, int(count_cells(counts))))
-    probability = fill_forward(chances, counts, forward)
-    sweep_backward(chances, counts, forward)
+    probability = fill_forward(marginals, counts, forward)
+    sweep_backward(marginals, counts, forward)
     return math.log(probability)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_levels(chances, counts, forward, uniforms, levels):
+def draw_levels(marginals, counts, forward, uniforms, levels):
     """Draw levels of all documents given the counts, one uniform number a document.
 
     The last document is drawn first: with counts u still to be produced it takes level l
@@ -187,7 +187,7 @@ def draw_levels(chances, counts, forward, uniforms, levels):
             for k in range(n_levels):
                 if left[k] == 0:
                     continue
-                mass = chances[k, i] * forward[i, state - strides[k]]
+                mass = marginals[k, i] * forward[i, state - strides[k]]
                 if mass > 0.0 or chosen < 0:
                     chosen = k  # rounding may leave a rest: then the last possible level
                     target -= mass

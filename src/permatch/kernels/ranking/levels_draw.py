@@ -19,7 +19,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def reject_levels(chances, counts, rng, levels):
+def reject_levels(marginals, counts, rng, levels):
     """Fill rows of `levels` (n, documents) with independent draws given the counts."""
     n_levels, n = counts.shape[0], levels.shape[1]
     left = np.empty(n_levels, np.int64)
@@ -32,7 +32,7 @@ def reject_levels(chances, counts, rng, levels):
             target = rng.random()
             k = 0
             while k < n_levels - 1:
-                target -= chances[k, i]
+                target -= marginals[k, i]
                 if target < 0.0:
                     break
                 k += 1

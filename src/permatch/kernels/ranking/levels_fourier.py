@@ -144,14 +144,14 @@ def tabulate_points(points, n_points, periods, counts, circles, starts):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def characteristic(chances, circles, origin, i):
+def characteristic(marginals, circles, origin, i):
     """Return phi_i at the points of a tile: two vectors of real, two of other parts."""
-    a = splat(chances[0, i])
+    a = splat(marginals[0, i])
     b = a
     c = splat(0.0)
     d = c
-    for k in range(1, chances.shape[0]):
-        p = splat(chances[k, i])
+    for k in range(1, marginals.shape[0]):
+        p = splat(marginals[k, i])
         at = origin + (k - 1) * 2 * TILE
         a = a + p * load(circles, at)
         b = b + p * load(circles, at + WIDTH)
@@ -161,9 +161,9 @@ def characteristic(chances, circles, origin, i):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep_forward(chances, n, circles, starts, tile, before):
+def sweep_forward(marginals, n, circles, starts, tile, before):
     """Fill the products of all documents before each; return the sum over the points."""
-    origin = tile * (chances.shape[0] - 1) * 2 * TILE
+    origin = tile * (marginals.shape[0] - 1) * 2 * TILE
     at = tile * 2 * TILE
     a, b = load(starts, at), load(starts, at + WIDTH)
     c, d = load(starts, at + TILE), load(starts, at + TILE + WIDTH)
@@ -173,16 +173,16 @@ def sweep_forward(chances, n, circles, starts, tile, before):
         store(before, at + WIDTH, b)
         store(before, at + TILE, c)
         store(before, at + TILE + WIDTH, d)
-        p, q, r, s = characteristic(chances, circles, origin, i)
+        p, q, r, s = characteristic(marginals, circles, origin, i)
         a, c = a * p - c * r, a * r + c * p
         b, d = b * q - d * s, b * s + d * q
     return total(a + b)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep_backward(chances, n, circles, tile, before, sums):
+def sweep_backward(marginals, n, circles, tile, before, sums):
     """Add, by document and level, the points' products without the document."""
-    size = chances.shape[0] - 1
+    size = marginals.shape[0] - 1
     origin = tile * size * 2 * TILE
     a = splat(1.0)
     b = a
@@ -200,14 +200,14 @@ def sweep_backward(chances, n, circles, tile, before, sums):
             y = q * load(circles, at + WIDTH) - s * load(circles, at + TILE + WIDTH)
             at = (k * n + i) * WIDTH
             store(sums, at, load(sums, at) + (x + y))
-        p, q, r, s = characteristic(chances, circles, origin, i)
+        p, q, r, s = characteristic(marginals, circles, origin, i)
         a, c = a * p - c * r, a * r + c * p
         b, d = b * q - d * s, b * s + d * q
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def infer_by_fourier(chances, counts, products, periods, n):
-    """Turn the chances p_il of `n` documents into those given the counts.
+def infer_by_fourier(marginals, counts, products, periods, n):
+    """Turn the marginals p_il of `n` documents into those given the counts.
 
     Returns the log-probability of the counts.  `products` are ``S_lm``, `periods` what
     `fill_periods` gave.
@@ -222,13 +222,13 @@ def infer_by_fourier(chances, counts, products, periods, n):
     sums = np.zeros((size, n, WIDTH))
     probability = 0.0
     for tile in range(n_tiles):
-        probability += sweep_forward(chances, n, circles, starts, tile, before)
-        sweep_backward(chances, n, circles, tile, before, sums)
+        probability += sweep_forward(marginals, n, circles, starts, tile, before)
+        sweep_backward(marginals, n, circles, tile, before, sums)
     for i in range(n):
         rest = 1.0
         for k in range(size):
-            joint = chances[k + 1, i] * total(load(sums, (k * n + i) * WIDTH))
-            chances[k + 1, i] = min(max(joint / probability, 0.0), 1.0)
-            rest -= chances[k + 1, i]
-        chances[0, i] = max(rest, 0.0)
+            joint = marginals[k + 1, i] * total(load(sums, (k * n + i) * WIDTH))
+            marginals[k + 1, i] = min(max(joint / probability, 0.0), 1.0)
+            rest -= marginals[k + 1, i]
+        marginals[0, i] = max(rest, 0.0)
     return math.log(probability)

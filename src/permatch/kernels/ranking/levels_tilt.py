@@ -47,7 +47,7 @@ SMALL_STEP = 1e-6  # Newton's next step would be about its square
 SMALL_MISFIT = 1e-13  # of the expected counts
 ARMIJO = 1e-4
 ROUNDING = 1e-14
-SMALL_CHANCE = 1e-50
+SMALL_MARGINAL = 1e-50
 SMALL_PRODUCT = 1e-200  # times a chance that is not small, still far from underflow
 RIDGE = 1e-12
 
@@ -62,13 +62,13 @@ def padded(n):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def fill_chances(scores, ladder, gaps, bounds, shifts, chances, tops, sums):
+def fill_marginals(scores, ladder, gaps, bounds, shifts, marginals, tops, sums):
     """Fill p_il, the largest z of every document and its sum of ``exp(z - largest)``."""
     n = scores.shape[0]
-    n_levels, width = chances.shape
+    n_levels, width = marginals.shape
     for k in range(n_levels):
         for i in range(width):
-            chances[k, i] = 0.0
+            marginals[k, i] = 0.0
     for i in range(n):
         sums[i] = 0.0
         tops[i] = 0.0
@@ -78,39 +78,39 @@ def fill_chances(scores, ladder, gaps, bounds, shifts, chances, tops, sums):
         for i in range(n):
             ascent = gap * (scores[i] - bound) + shift
             sums[i] += 0.0 if scores[i] > bound else ascent
-            chances[row, i] += sums[i]
+            marginals[row, i] += sums[i]
         m = n_levels - k
         row, gap, bound, shift = ladder[m - 1], gaps[m], bounds[m], shifts[m]
         for i in range(n):
             ascent = gap * (scores[i] - bound) + shift
             tops[i] -= ascent if scores[i] > bound else 0.0
-            chances[row, i] += tops[i]
+            marginals[row, i] += tops[i]
     for i in range(n):
-        tops[i] = chances[0, i]
+        tops[i] = marginals[0, i]
         sums[i] = 0.0
     for k in range(1, n_levels):
         for i in range(n):
-            tops[i] = max(tops[i], chances[k, i])
+            tops[i] = max(tops[i], marginals[k, i])
     for k in range(n_levels):
         for i in range(n):
-            chances[k, i] -= tops[i]
-    exp_in_place(chances, n_levels * width)
+            marginals[k, i] -= tops[i]
+    exp_in_place(marginals, n_levels * width)
     for k in range(n_levels):
         for i in range(n):
-            sums[i] += chances[k, i]
+            sums[i] += marginals[k, i]
     for k in range(n_levels):
         for i in range(n):
-            chances[k, i] /= sums[i]
+            marginals[k, i] /= sums[i]
 
 
 @njit(cache=True, nogil=True)
-def surprise(scores, ladder, gaps, bounds, shifts, chances, tops, sums, places):
-    """Return ``-sum_i log p_{i, places[i]}``, also where chances underflow."""
+def surprise(scores, ladder, gaps, bounds, shifts, marginals, tops, sums, places):
+    """Return ``-sum_i log p_{i, places[i]}``, also where marginals underflow."""
     total = 0.0
     product = 1.0
     for i in range(scores.shape[0]):
-        chance = chances[places[i], i]
-        if chance >= SMALL_CHANCE:
+        chance = marginals[places[i], i]
+        if chance >= SMALL_MARGINAL:
             product *= chance
             if product < SMALL_PRODUCT:
                 total -= math.log(product)
@@ -207,8 +207,8 @@ def fill_best_places(scores, counts, ladder, bounds, places):
 
 
 @njit(cache=True, nogil=True)
-def minimise_tilt(scores, levels, counts, observed, chances):
-    """Fill the chances whose expected counts are `counts`; return F above `observed`.
+def minimise_tilt(scores, levels, counts, observed, marginals):
+    """Fill the marginals whose expected counts are `counts`; return F above `observed`.
 
     `counts` are above 0, levels differ; `observed` is an assignment with these counts.
     """
@@ -222,10 +222,10 @@ def minimise_tilt(scores, levels, counts, observed, chances):
     step, gradient = np.empty(n_levels - 1), np.empty(n_levels - 1)
     fill_boundaries(scores, levels, counts, tops, ladder, gaps, bounds)
     fill_best_places(scores, counts, ladder, bounds, places)
-    fill_chances(scores, ladder, gaps, bounds, shifts, chances, tops, sums)
-    value = surprise(scores, ladder, gaps, bounds, shifts, chances, tops, sums, places)
+    fill_marginals(scores, ladder, gaps, bounds, shifts, marginals, tops, sums)
+    value = surprise(scores, ladder, gaps, bounds, shifts, marginals, tops, sums, places)
     for _ in range(MAX_STEPS):
-        fill_products(chances, n, products)
+        fill_products(marginals, n, products)
         misfit = 0.0
         for k in range(1, n_levels):
             expected = 0.0
@@ -251,11 +251,11 @@ def minimise_tilt(scores, levels, counts, observed, chances):
                 ahead = step[level - 1] if level > 0 else 0.0
                 behind = step[below - 1] if below > 0 else 0.0
                 trial[k] = shifts[k] + share * (ahead - behind)
-            fill_chances(scores, ladder, gaps, bounds, trial, chances, tops, sums)
+            fill_marginals(scores, ladder, gaps, bounds, trial, marginals, tops, sums)
             if longest <= SMALL_STEP:
                 break
             reached = surprise(
-                scores, ladder, gaps, bounds, trial, chances, tops, sums, places
+                scores, ladder, gaps, bounds, trial, marginals, tops, sums, places
             )
             is_lower = reached <= value + ARMIJO * share * slope + ROUNDING * n
             if is_lower or share < SMALL_SHARE:
@@ -266,7 +266,7 @@ def minimise_tilt(scores, levels, counts, observed, chances):
             shifts[k] = trial[k]
         if longest <= SMALL_STEP or not is_lower:
             break
-    return surprise(scores, ladder, gaps, bounds, shifts, chances, tops, sums, observed)
+    return surprise(scores, ladder, gaps, bounds, shifts, marginals, tops, sums, observed)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -279,11 +279,11 @@ def dot_of(table, k, m, n):
 
 
 @njit(cache=True, nogil=True)
-def fill_products(chances, n, products):
+def fill_products(marginals, n, products):
     """Fill ``sum_i p_il p_im`` for every pair of levels."""
-    for k in range(chances.shape[0]):
-        for m in range(k, chances.shape[0]):
-            products[k, m] = dot_of(chances, k, m, n)
+    for k in range(marginals.shape[0]):
+        for m in range(k, marginals.shape[0]):
+            products[k, m] = dot_of(marginals, k, m, n)
             products[m, k] = products[k, m]
 
 

@@ -185,16 +185,3 @@ def add_short_lists(
                 slope[np.uint64(documents[at + i])] += weights[n] * (mean - wanted)
             value += weights[n] * gain
     return value + weight * math.log(product)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def sort_list(scores, documents, own, order):
-    """Fill `own` with score differences and `order` with their decreasing order."""
-    for i in range(len(documents)):
-        score = scores[documents[i]] - scores[documents[0]]
-        own[i] = score
-        k = i
-        while k > 0 and own[order[k - 1]] < score:
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = i

@@ -4,7 +4,7 @@ Documents with scores s_i fill positions with weights w_j, the likelier the larg
 ``sum_j w_j s_{document at j}``.  Positions of equal weight form a level, and inside a level
 every order is equally likely.  So all that has to be inferred are levels.  Level 0 is the
 top one.  Each class below, and `BySwaps` of
-`ranking_chain`, answers the same four questions:
+`swaps`, answers the same four questions:
 
     log_excess          log of the sum over level assignments of exp(score - best score)
     level_marginals     (D, R), the probability of every level for every document
@@ -98,8 +98,8 @@ class ByLevels:
             # Given the level of one document, the others follow the same model.
             sizes = self._sizes.copy()
             sizes[level] = size - 1
-            chances = _infer_levels(rest, self._values, sizes)[1]
-            below = chances[:, level + 1 :].sum(axis=1) + 0.5 * chances[:, level]
+            marginals = _infer_levels(rest, self._values, sizes)[1]
+            below = marginals[:, level + 1 :].sum(axis=1) + 0.5 * marginals[:, level]
             result[others] += share * below
         result[i] = 0.5
         return result
@@ -112,29 +112,29 @@ class ByLevels:
         if len(self._sizes) < 2:
             return levels
         counts = self._sizes[order]
-        chances = _infer_list(self._scores, self._values[order], counts, PROFILE)[1]
+        marginals = _infer_list(self._scores, self._values[order], counts, PROFILE)[1]
         if size * count_cells(counts) <= self._max_cells:
-            self._draw_from_table(chances, counts, rng, levels)
+            self._draw_from_table(marginals, counts, rng, levels)
         else:
             starts = range(0, n, _SAMPLES_PER_TASK)
             generators = rng.spawn(len(starts))
 
             def task(k: int) -> None:
                 some = levels[starts[k] : starts[k] + _SAMPLES_PER_TASK]
-                reject_levels(chances, counts, generators[k], some)
+                reject_levels(marginals, counts, generators[k], some)
 
             run_tasks(task, len(starts), self._n_jobs)
         return order[levels]
 
     def _draw_from_table(
         self,
-        chances: FloatArray,
+        marginals: FloatArray,
         counts: IntArray,
         rng: np.random.Generator,
         levels: IntArray,
     ) -> None:
         forward = np.zeros((len(self._scores) + 1, int(count_cells(counts))))
-        fill_forward(chances, counts, forward)
+        fill_forward(marginals, counts, forward)
         for begin in range(0, len(levels), _SAMPLES_PER_ROUND):
             part = levels[begin : begin + _SAMPLES_PER_ROUND]
             uniforms = rng.random(part.shape)
@@ -142,7 +142,7 @@ class ByLevels:
 
             def task(k: int, part=part, uniforms=uniforms, starts=starts) -> None:
                 rows = slice(starts[k], starts[k] + _SAMPLES_PER_TASK)
-                draw_levels(chances, counts, forward, uniforms[rows], part[rows])
+                draw_levels(marginals, counts, forward, uniforms[rows], part[rows])
 
             run_tasks(task, len(starts), self._n_jobs)
 
@@ -256,23 +256,23 @@ def _infer_levels(
     if len(order) < 2:
         result[:, order] = 1.0
         return 0.0, result
-    log_excess, chances = _infer_list(scores, values[order], sizes[order], EXACT)
-    result[:, order] = chances[:, : len(scores)].T
+    log_excess, marginals = _infer_list(scores, values[order], sizes[order], EXACT)
+    result[:, order] = marginals[:, : len(scores)].T
     return log_excess, result
 
 
 def _infer_list(
     scores: FloatArray, values: FloatArray, counts: IntArray, form: int
 ) -> tuple[float, FloatArray]:
-    """Return the log-excess, or its bound, and the chances (R, padded documents)."""
+    """Return the log-excess, or its bound, and the marginals (R, padded documents)."""
     size, n_levels = len(scores), len(values)
-    chances = np.empty((n_levels, padded(size)))
+    marginals = np.empty((n_levels, padded(size)))
     by_value = np.argsort(values)
     places = np.empty(size, dtype=np.int64)  # of the best assignment
     places[np.argsort(scores)] = np.repeat(by_value, counts[by_value])
     starts, level_starts = np.array([0, size]), np.array([0, n_levels])
-    chance_starts, forms = np.array([0, chances.size]), np.array([form])
-    flat, losses = chances.reshape(-1), np.empty(1)
+    marginal_starts, forms = np.array([0, marginals.size]), np.array([form])
+    flat, losses = marginals.reshape(-1), np.empty(1)
     tilt_queries(
         scores,
         starts,
@@ -280,12 +280,12 @@ def _infer_list(
         level_starts,
         values,
         counts,
-        chance_starts,
+        marginal_starts,
         forms,
         0,
         1,
         flat,
         losses,
     )
-    count_queries(starts, level_starts, counts, chance_starts, forms, 0, 1, flat, losses)
-    return float(losses[0]), chances
+    count_queries(starts, level_starts, counts, marginal_starts, forms, 0, 1, flat, losses)
+    return float(losses[0]), marginals

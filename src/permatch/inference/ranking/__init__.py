@@ -1,0 +1,1 @@
+"""Ranked lists: where documents stand, by levels of positions."""
