@@ -199,7 +199,7 @@ def test_draws_that_promised_too_much_end_in_the_same_error(rng, monkeypatch):
     monkeypatch.setattr(matching_samples, "_check_share", lambda *args: None)
     monkeypatch.setattr(matching_samples, "_MOST_DRAWS", 10)
     with pytest.raises(
-        errors.SizeLimitError, match="10 draws at most at size 30; .* engine='swap_chain'"
+        errors.SizeLimitError, match="at most 10 draws at size 30; .* engine='swap_chain'"
     ):
         samples.sample(5000, rng)
 

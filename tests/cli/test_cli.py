@@ -363,7 +363,7 @@ def test_large_graphs_are_answered_with_their_errors(call, large_file):
         "guaranteed",
         "standard error of a probability: at most 0.0",
         "engines tried",
-        "its marginals are of unknown error",
+        "its marginals have an unknown error",
     ):
         assert words in text
     assert re.search(r"log-partition 128\.\d+ ± 0\.0\d+ ", text)

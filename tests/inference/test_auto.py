@@ -172,14 +172,14 @@ def test_the_story_is_told_step_by_step(rng):
     found = pm.AutoEngine(tol=0.03, budget=None).infer(rng.normal(size=(40, 40)))
     told = found.diagnostics
     assert told.reason == (
-        "auto: beyond the exact engines: sparsified -> bethe -> nesting; tolerance met"
+        "auto: beyond the exact engines: sparsified -> bethe -> nesting; tolerance reached"
     )
     blocks, bethe, nesting = told.steps
     assert (
         blocks.reason
         == "no blocks of at most 24 nodes with a bound of 0.03; no larger ones"
     )
-    assert bethe.reason == "its marginals are of unknown error"
+    assert bethe.reason == "its marginals have an unknown error"
     assert nesting.reason.startswith("marginals within 0.0")
     assert bethe.interval == told.interval
     assert bethe.interval_certificate == told.interval_certificate == "rigorous"
@@ -228,12 +228,12 @@ def test_missing_the_tolerance_is_a_warning_and_no_error(rng):
     engine = pm.AutoEngine(tol=1e-4, budget=0.05)
     scores = random_scores(rng, 40, 3.0)
     with pytest.warns(
-        RuntimeWarning, match=r"of graph 0 of size 40 to within 0.0001; the b"
+        RuntimeWarning, match=r"did not reach tol=0.0001 for graph 0 of size 40 within"
     ) as w:
         found = engine.infer(scores)
     assert w[0].filename == __file__
     assert not found.diagnostics.is_converged
-    assert "tolerance not met" in found.diagnostics.reason
+    assert "tolerance not reached" in found.diagnostics.reason
     with pytest.warns(RuntimeWarning, match=r"graph 0 \(like 1 others\)"):
         engine.infer(np.stack([scores, scores]))
 

@@ -132,7 +132,7 @@ def test_interval_holds_without_convergence(rng):
     scores = random_scores(rng, 12, 3.0, 0.2)
     found = Bethe(max_iter=1).infer(scores)
     assert not found.diagnostics.is_converged
-    assert "had not settled after 1 sweeps" in found.diagnostics.reason
+    assert "did not converge in 1 sweeps" in found.diagnostics.reason
     lower, upper = found.diagnostics.interval
     assert lower <= pm.log_partition(scores) <= upper
 

@@ -121,4 +121,4 @@ def test_an_estimate_far_outside_a_rigorous_interval_is_not_trusted(monkeypatch)
     assert after.log_partition == before.log_partition
     assert after.diagnostics.certificate == "heuristic"
     assert not after.diagnostics.is_converged
-    assert "outside of the rigorous interval" in after.diagnostics.reason
+    assert "outside the rigorous interval" in after.diagnostics.reason

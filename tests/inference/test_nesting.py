@@ -103,7 +103,7 @@ def test_samples_of_tiny_graphs(size):
 def test_giving_up_says_how_far_it_got(rng):
     table = NestingTable.build(random_scores(rng, 40, 5.0), depth=0)
     with pytest.raises(
-        PrecisionError, match=r"were asked for. Ask for fewer, raise max_tr"
+        PrecisionError, match=r"were requested. Request fewer, raise max_tr"
     ):
         table.sample(1000, np.random.default_rng(0), max_trials=4096)
 

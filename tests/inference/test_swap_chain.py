@@ -214,7 +214,7 @@ def test_chains_that_missed_likely_matchings_know_it(spread, seed, error):
     assert found.diagnostics.r_hat < 1.05
     assert found.diagnostics.effective_samples > 100
     assert np.abs(found.marginals - exact).max() > error
-    with pytest.warns(RuntimeWarning, match="it has missed matchings that are likely"):
+    with pytest.warns(RuntimeWarning, match="it has missed likely matchings"):
         told = engine.infer(scores).diagnostics
     assert told.certificate == "heuristic"
     assert not told.is_converged
@@ -232,7 +232,7 @@ def test_tempering_finds_what_chains_without_it_miss(spread, seed):
 def test_a_single_chain_that_lost_the_best_matching_knows_it():
     scores = 40.0 * np.random.default_rng(53).normal(size=(14, 14))
     engine = SwapChain(tempering=False, n_chains=1, random_state=53)
-    with pytest.warns(RuntimeWarning, match="it has missed matchings that are likely"):
+    with pytest.warns(RuntimeWarning, match="it has missed likely matchings"):
         result = engine.infer(scores)
     # It never came back to the best matching, and nothing else shows that.
     assert np.abs(result.marginals - pm.infer(scores).marginals).max() > 0.9

@@ -1,4 +1,4 @@
-"""Scores in, log-partition and edge marginals out: the engines and how to call them."""
+"""Inference: scores in, log-partition and edge marginals out."""
 
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.auto import AutoEngine

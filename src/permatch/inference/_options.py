@@ -1,7 +1,6 @@
 """Options of engines: their checks, and those of engines that draw: a seed, an effort.
 
-Every check returns the value in its plain form (an `int` for a NumPy integer, say), so that
-what an engine keeps is what kernels take.
+Every check returns the value as a plain Python type, such as `int` for a NumPy integer.
 """
 
 import math
@@ -53,8 +52,8 @@ def check_fraction(
         )
     if float(value) < lowest:
         raise InvalidOptionError(
-            f"{name} must be at least {lowest:g}, got {value!r}. No number of draws gets "
-            "there: ask for less."
+            f"{name} must be at least {lowest:g}, got {value!r}. No number of draws "
+            "reaches less: raise it."
         )
     return float(value)
 

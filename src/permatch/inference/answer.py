@@ -1,9 +1,9 @@
-"""What inference returns: one type, from the engines to the user.
+"""The result of inference: one type, from the engines to the user.
 
-`InferenceResult` holds the answer for one graph, for a stack of graphs of one size, or for
-a list.  Engines answer stacks, (b, m, m) -> (b,) and (b, m, m); those that take one graph
-after the other put their answers together by `stack`.  `Diagnostics` says how the answer
-was found and what its engine knows about its error.
+`InferenceResult` holds the result for one graph, a stack of graphs of one size, or a list.
+Engines solve stacks, (b, m, m) -> (b,) and (b, m, m); those that take graphs one by one
+combine their results by `stack`.  `Diagnostics` reports how the result was found and what
+is known about its error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,62 +15,61 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How an answer was found and what its engine knows about its error.
+    """How a result was found and what is known about its error.
 
     Attributes
     ----------
     engine : str
-        Name of the engine that computed the answer.
+        Name of the engine that computed the result.
     choice : str
-        Why this engine, in words.
+        Why this engine was used.
     size : int
-        Nodes per side; the largest one when graphs of several sizes were given.
+        Nodes per side; the largest size if there are several.
     n_graphs : int
-        Number of graphs answered together.
+        Number of graphs.
     residual : float or None
         Largest relative disagreement among quantities that are equal in exact arithmetic,
         over all graphs: about the absolute error of marginals, not the relative error of
-        tiny ones.  None for engines that only add positive numbers and keep no such check.
+        tiny ones.  None for engines that only add positive numbers.
     n_fallback : int
-        Graphs whose residual was above the tolerance and that were done again by
-        `SubsetDP`.
+        Graphs whose residual exceeded the tolerance and that were solved by `SubsetDP`.
     seconds : float
-        Wall time, scaling included.
+        Wall time, including scaling.
     parts : tuple of Diagnostics
-        One per graph size when graphs of several sizes were given, else empty.
+        One per graph size if there are several, otherwise empty.
     certificate : str
-        What stands behind the answer: "exact" (up to rounding), "rigorous" (a bound that
-        holds, or holds with the stated probability), "asymptotic" (standard errors that
-        hold for many samples), "heuristic" (no statement about the error).
+        The guarantee: "exact" (up to rounding), "rigorous" (a bound that holds, or holds
+        with the stated probability), "asymptotic" (standard errors, valid for many
+        samples), "heuristic" (none).
     interval : pair of floats or None
-        Lower and upper end for the log-partition, of the widest graph; what they mean is
-        said by `interval_certificate`.
+        Lower and upper end for the log-partition, of the widest graph; see
+        `interval_certificate`.
     interval_certificate : str
-        "" without an interval, else "rigorous" or "asymptotic".
+        "rigorous" or "asymptotic"; "" without an interval.
     delta : float
-        Probability with which a rigorous interval may miss; 0 for bounds that hold for
-        certain.
+        Probability that a rigorous interval fails; 0 for deterministic bounds.
     log_partition_error : float or None
-        Largest standard error of a log-partition; None where there is none.
+        Largest standard error of a log-partition, if known.
     marginal_error : float or None
-        Largest standard error of a marginal, or a bound on their error.
+        Largest standard error of a marginal, or a bound on the error.
     n_samples : int
-        Draws made, over all graphs; 0 for engines that do not draw.
+        Draws over all graphs; 0 for engines that do not sample.
     effective_samples : float or None
-        Fewest effective samples of a graph: as many independent draws would tell as much.
+        Fewest effective samples of a graph: the number of equally informative independent
+        draws.
     acceptance : float or None
-        Smallest share of draws accepted, of engines that reject.
+        Smallest acceptance rate of a graph, for engines that reject draws.
     r_hat : float or None
         Largest disagreement between chains; 1 if they agree.
     is_converged : bool
-        Whether the engine met its own tolerance.
+        Whether the engine reached its tolerance.
     steps : tuple of Diagnostics
-        What `auto` tried, one after the other; else empty.
+        The engines `auto` tried in turn; otherwise empty.
     notes : tuple of str
-        What the engine has to remark, one sentence each.
+        Remarks of the engine.
     figures : mapping from str
-        What only this engine measures, by name, if it answered one graph: `SwapChain` has
-        the inverse temperatures of its rungs (``betas``), their ``exchange_rates``, ...
+        Measurements specific to the engine, for a single graph: `SwapChain` has the inverse
+        temperatures of its rungs (``betas``), their ``exchange_rates``, ...
 
     Examples
     --------
@@ -106,7 +105,7 @@ class Diagnostics:
 
     @property
     def reason(self) -> str:
-        """Why this engine, and what it has to remark, in words."""
+        """Why this engine was used, and its remarks."""
         return "; ".join(filter(None, (self.choice, *self.notes)))
 
     @property
@@ -120,7 +119,7 @@ class Diagnostics:
         return self.is_trusted and self.is_converged
 
     def shifted(self, offset: float) -> "Diagnostics":
-        """Return the diagnostics of scores to which `offset` was added in all."""
+        """Return the diagnostics with `offset` added to the log-partition."""
         ends = self.interval
         return replace(
             self,
@@ -132,7 +131,7 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class InferenceResult:
-    """Log-partition and marginals, in the shape the scores came in.
+    """Log-partition and marginals, shaped like the scores.
 
     Attributes
     ----------
@@ -140,16 +139,15 @@ class InferenceResult:
         A float for one (m, m) score matrix, an array for a stack or a list.
     marginals : ndarray, list of ndarray, or None
         Shape (m, m) for one score matrix, (b, m, m) for a stack, a list for a list of
-        graphs; None from engines that compute the log-partition only.
+        graphs; None from engines that compute only the log-partition.
     is_exact : bool
-        Whether the answer is exact up to rounding.
+        Whether the result is exact up to rounding.
     diagnostics : Diagnostics
         The engine used, why, and its own measure of error.
     log_partition_error : float, ndarray or None
-        Standard error of every log-partition, shaped like them; None from engines that
-        have none.
+        Standard error of every log-partition; None if unknown.
     marginal_errors : ndarray, list of ndarray, or None
-        Standard error of every marginal, shaped like them.
+        Standard error of every marginal; None if unknown.
 
     Examples
     --------
@@ -168,7 +166,7 @@ class InferenceResult:
     marginal_errors: Any = None
 
     def graph(self, k: int) -> "InferenceResult":
-        """Return the answer for one graph of a stack; its diagnostics are the stack's."""
+        """Return the result for one graph of a stack; its diagnostics are the stack's."""
 
         def one(values: Any) -> Any:
             return None if values is None else values[k]
@@ -183,7 +181,7 @@ class InferenceResult:
         )
 
     def shifted(self, offset: float) -> "InferenceResult":
-        """Return the answer for scores to which `offset` was added in all."""
+        """Return the result with `offset` added to the log-partition."""
         return replace(
             self,
             log_partition=offset + self.log_partition,
@@ -191,11 +189,11 @@ class InferenceResult:
         )
 
     def told(self, **changes: Any) -> "InferenceResult":
-        """Return the same answer with other entries of its diagnostics."""
+        """Return the same result with other diagnostics."""
         return replace(self, diagnostics=replace(self.diagnostics, **changes))
 
     def reported(self, **changes: Any) -> "InferenceResult":
-        """Return the answer for one graph with its largest errors in its diagnostics."""
+        """Return the result for one graph with its largest errors in its diagnostics."""
         error = self.log_partition_error
         return self.told(
             log_partition_error=None if error is None else float(error),
@@ -205,7 +203,7 @@ class InferenceResult:
 
     @property
     def largest_error(self) -> float:
-        """The largest standard error of a marginal; 0 if exact, NaN if none is known."""
+        """The largest standard error of a marginal; 0 if exact, NaN if unknown."""
         if self.is_exact:
             return 0.0
         if self.marginal_errors is None:
@@ -216,9 +214,9 @@ class InferenceResult:
 def stack(
     answers: Sequence[InferenceResult], shape: tuple[int, ...], empty: Diagnostics
 ) -> InferenceResult:
-    """Put the answers for the graphs of a stack (b, m, m) together.
+    """Combine the results for the graphs of a stack (b, m, m).
 
-    Among others an exact answer has errors of 0, and one that knows of no error NaN.
+    Among inexact results, exact ones have errors of 0, and unknown errors are NaN.
     `empty` are the diagnostics of a stack without graphs.
     """
     is_exact = all(answer.is_exact for answer in answers)
@@ -249,7 +247,7 @@ def stack(
 
 
 def merge(several: Sequence[Diagnostics]) -> Diagnostics:
-    """Sum up the diagnostics of several graphs, or stacks of them: the worst of each."""
+    """Combine the diagnostics of several graphs or stacks: the worst of each."""
     if len(several) == 1:
         return several[0]
     known = [told for told in several if told.n_graphs]
@@ -281,19 +279,19 @@ def merge(several: Sequence[Diagnostics]) -> Diagnostics:
 
 
 def merge_sizes(engine: str, parts: Sequence[Diagnostics]) -> Diagnostics:
-    """Sum up the diagnostics of stacks of several sizes, each of which is kept."""
+    """Combine the diagnostics of stacks of several sizes, keeping each."""
     if len(parts) == 1:
         return parts[0]
     choice = "several sizes: see parts" if parts else "no graphs"
     return replace(merge(parts), engine=engine, choice=choice, parts=tuple(parts), notes=())
 
 
-#: From what holds for certain to what is said without a statement about its error.
+#: From the strongest certificate to the weakest.
 CERTIFICATES = ("exact", "rigorous", "asymptotic", "heuristic")
 
 
 def weakest(certificates: Iterable[str]) -> str:
-    """Return the weakest of some certificates; "exact" of none."""
+    """Return the weakest of some certificates, by default "exact"."""
     return max(certificates, key=CERTIFICATES.index, default="exact")
 
 

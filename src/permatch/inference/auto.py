@@ -1,8 +1,8 @@
 """The engine that chooses an engine.
 
-Beyond the exact sizes engines are asked for an attempt, from cheap to dear, while the
-tolerance is missed.  Each knows what it costs, gets the time that is left, and says whether
-it met the tolerance.
+Beyond the exact sizes, engines make an attempt in turn, from cheap to expensive, until the
+tolerance is reached.  Each estimates its own cost, gets the remaining time, and reports
+whether it reached the tolerance.
 """
 
 import math
@@ -58,50 +58,47 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class AutoEngine(RandomEngine):
-    """Pick the fastest exact engine; beyond the exact sizes, go from cheap to dear.
+    """Choose the fastest exact engine; beyond the exact sizes, try cheap ones first.
 
     ==========  ==============  =======================================================
     size        engine          why
     ==========  ==============  =======================================================
     0 to 8      `SmallBatch`    one graph per SIMD lane
     9 to 30     `Glynn`         fewest operations; falls back to `SubsetDP` if its own
-                                check says digits were lost
+                                check finds that digits were lost
     above 30    `Sparsified`    large graphs fall into small blocks if scores are peaked
-                `Bethe`         an interval for the log-partition that holds
+                `Bethe`         a rigorous interval for the log-partition
                 `Nesting`       draws until the tolerance or the budget is reached
-                `SwapChain`     where those draws are not to be trusted
+                `SwapChain`     where those draws are unreliable
     ==========  ==============  =======================================================
 
-    Beyond 30 an engine is tried after the other until the marginals are known to within
-    `tol`, and the best answer so far is returned: with standard errors, with an interval
-    for the log-partition that holds for certain, and with the story, engine by engine, in
-    ``diagnostics.steps``.  It is exact only if all of it was.  A `RuntimeWarning` tells,
-    as ``diagnostics.is_converged`` does, when the tolerance was not met.
+    Beyond 30, engines are tried in turn until the marginals are known to within `tol`, and
+    the best result is returned, with standard errors, a rigorous interval for the
+    log-partition, and the engines tried in ``diagnostics.steps``.  A `RuntimeWarning`, and
+    ``diagnostics.is_converged``, report that the tolerance was not reached.
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
     random_state : int
-        Seed; the same scores and seed give the same answer.
+        Seed; the same scores and seed give the same result.
     exact_size : int
-        Largest graph, or block of a graph, answered by exact engines, if the budget allows;
-        0 for none.
+        Largest graph, or block of a graph, solved exactly if the budget allows; 0 for none.
     tol : float
-        Error of the marginals asked for beyond the exact sizes, all at once, with
-        probability 1 - delta.
+        Error to reach beyond the exact sizes, for all marginals at once with probability
+        1 - delta.
     delta : float
-        Probability with which the tolerance may be missed.
+        Probability that the tolerance is missed.
     budget : float or None
-        Seconds per graph; None for no limit.  It is overrun by half at most, apart from
-        the time to compile kernels at their first use; one too short for the least there
-        is, beliefs of `Bethe` without an interval (0.4 s at m = 1000), is an error.
-        Answers that use it up depend on the machine.
+        Seconds per graph; None for no limit.  It is exceeded by at most half, apart from
+        compiling kernels on first use; a budget too short even for the beliefs of `Bethe`
+        (0.4 s at m = 1000) is an error.  Results that use it up depend on the machine.
 
     Notes
     -----
-    Beyond the exact sizes O(m^3) to prepare, then O(m^2) a draw: 0.3 s at m = 40 and 1 s at
-    m = 100 for normal scores of spread 2.
+    Beyond the exact sizes O(m^3) to prepare, then O(m^2) per draw: 0.3 s at m = 40 and 1 s
+    at m = 100 for normal scores of spread 2.
 
     Examples
     --------
@@ -146,7 +143,7 @@ class AutoEngine(RandomEngine):
         return engine if engine.log2_seconds(size) <= limit else None
 
     def is_exact_for(self, size: int) -> bool:
-        """Return whether graphs of a size are answered exactly, rare fallbacks aside."""
+        """Return whether graphs of a size are solved exactly, rare fallbacks aside."""
         return self.select(size) is not None
 
     def log2_seconds(self, size: int) -> float:
@@ -194,7 +191,7 @@ class AutoEngine(RandomEngine):
         return whole
 
     def _escalate(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:
-        """Ask engines for the answer to one graph, until its tolerance is met."""
+        """Try engines on one graph until its tolerance is reached."""
         time = Allowance(self.budget)
         goal = Goal(self.tol, self.delta, self.random_state, time)
         split, answers, notes = _SPARSIFIED._split(scores, self.exact_size, goal, job)
@@ -254,14 +251,14 @@ class AutoEngine(RandomEngine):
         steps: list[Diagnostics],
         time: Allowance,
     ) -> InferenceResult:
-        """Return the best answer there is, with the story."""
+        """Return the best result, with the steps taken."""
         kept = [known.answer for known in best if known.answer is not None]
         whole = split.join(kept)
         told = whole.diagnostics
         engines = {"sparsified", *(answer.diagnostics.engine for answer in kept)}
         last = next(step for step in steps[::-1] if step.engine in engines)
         tried = " -> ".join(step.engine for step in steps)
-        ending = "tolerance met" if told.is_converged else "tolerance not met"
+        ending = "tolerance reached" if told.is_converged else "tolerance not reached"
         interval = split.add(known.bracket for known in best)
         is_exact = told.certificate == "exact"
         is_bracketed = math.isfinite(interval[1]) and not is_exact
@@ -286,7 +283,7 @@ class AutoEngine(RandomEngine):
         )
 
     def _check_time(self, size: int) -> None:
-        """Refuse a budget that would be overrun whatever was done."""
+        """Refuse a budget that is too short for any engine."""
         least = Bethe.least_seconds(size)
         if self.budget is not None and self.budget < least:
             raise InvalidOptionError(
@@ -296,7 +293,7 @@ class AutoEngine(RandomEngine):
             )
 
     def _warn_if_missed(self, told: Diagnostics, members: IntArray) -> None:
-        """Warn, in the name of `infer`, of graphs whose tolerance was not met."""
+        """Warn the caller of `infer` of graphs whose tolerance was not reached."""
         reports = told.parts or (told,)
         missed = [k for k, report in enumerate(reports) if not report.is_converged]
         if not missed:
@@ -304,12 +301,12 @@ class AutoEngine(RandomEngine):
         others = f" (like {len(missed) - 1} others)" if len(missed) > 1 else ""
         report = reports[missed[0]]
         error = report.marginal_error
-        known = "their error is unknown" if error is None else f"standard error {error:.2g}"
+        known = "error unknown" if error is None else f"standard error {error:.2g}"
         warnings.warn(
-            f"auto was to find the marginals of graph {members[missed[0]]}{others} of size "
-            f"{report.size} to within {self.tol:g}; the best answer, by {report.engine}, "
-            f"does not ({known}; certificate: {report.certificate}). Raise budget (now "
-            f"{self.budget} s) or tol, fix edges you know, or see diagnostics.steps.",
+            f"auto did not reach tol={self.tol:g} for graph {members[missed[0]]}{others} "
+            f"of size {report.size} within its budget of {self.budget} s; the best result "
+            f"is that of {report.engine} ({known}; certificate: {report.certificate}). "
+            "Raise budget or tol, fix known edges, or see diagnostics.steps.",
             RuntimeWarning,
             stacklevel=_level_outside(),
         )
@@ -317,7 +314,7 @@ class AutoEngine(RandomEngine):
 
 @dataclass(eq=False)
 class _Best:
-    """The best answer so far for a block, and ends of its log-partition that hold."""
+    """The best result so far for a block, and a rigorous interval."""
 
     answer: InferenceResult | None
     bracket: Interval = (-math.inf, math.inf)
@@ -337,7 +334,7 @@ class _Best:
         return self.answer is not None and self.answer.diagnostics.is_settled
 
     def add(self, later: InferenceResult | None) -> None:
-        """Keep the better answer, within the interval that both know of."""
+        """Keep the better result, within the intersection of the intervals."""
         if later is None:
             return
         low, high = certain_interval(later)
@@ -352,7 +349,7 @@ class _Best:
 
 
 def _confined(answer: InferenceResult, interval: Interval) -> InferenceResult:
-    """Return an answer confined to an interval that holds; no longer trusted if far out."""
+    """Return a result confined to a rigorous interval; not trusted if far outside."""
     low, high = interval
     value = answer.log_partition
     inside = 0.5 * (low + high) if math.isnan(value) else min(max(value, low), high)

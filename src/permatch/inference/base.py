@@ -5,9 +5,9 @@
 
 Nothing below knows about features or parameters, nothing above about bit masks.  An engine
 is a frozen dataclass of options.  The public `infer` checks, sorts graphs by size and
-reports; the private `_infer_stack` computes.  Whatever else is asked of an engine (what it
-costs, the same engine with more effort or another seed, its own samples, an attempt within
-a time) is a method here with an answer that suits most.
+reports; the private `_infer_stack` computes.  Whatever else is asked of an engine (its
+cost, the same engine with more effort or another seed, its own samples, an attempt within
+a time) is a method here with a default.
 """
 
 import math
@@ -34,7 +34,16 @@ LARGEST_MASK = 60
 
 
 class Samples(Protocol):
-    """Where samples of one graph come from."""
+    """A source of samples of one graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.inference import MatchingSamples
+    >>> source: Samples = MatchingSamples.build(np.zeros((3, 3)))
+    >>> source.sample(2, np.random.default_rng(0)).shape
+    (2, 3)
+    """
 
     def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
         """Draw `n` matchings, (n, m); the same for every `n_jobs`."""
@@ -82,7 +91,7 @@ class AbstractEngine(ABC):
     Parameters
     ----------
     max_size : int
-        Largest graph accepted; larger ones are refused with an estimate of their cost.
+        Largest graph accepted; larger ones are refused with an estimate of the cost.
 
     Examples
     --------
@@ -119,19 +128,17 @@ class AbstractEngine(ABC):
         scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
             Log-weight of each edge; ``-inf`` forbids an edge.
         n_jobs : int, optional
-            Threads; None means one, -1 all processors.  The result does not depend on it.
-            Starting one takes some 50 microseconds: short work gets no more than pay.
+            Threads; None means one, -1 all processors.  Results do not depend on it.
+            Starting a thread takes about 50 microseconds: short work uses fewer.
         check : bool
-            False skips the search for NaN and infinities, for callers who did it
-            themselves.
+            False skips the check for NaN and infinities.
         progress : bool, optional
-            Whether to show a progress bar; None shows one on terminals when it will take
-            long.
+            Show a progress bar; default: on terminals, for long work.
 
         Returns
         -------
         InferenceResult
-            Shaped as the input was.
+            Shaped like the input.
         """
         batch = check_batch(scores, check=check)
         job = Job(check_jobs(n_jobs), progress)
@@ -158,8 +165,8 @@ class AbstractEngine(ABC):
     def check_size(self, size: int, n_at_once: int = 1) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large.
 
-        So it is above `max_size`, and where `n_at_once` graphs of it, one per thread, need
-        more memory than is available.
+        That is above `max_size`, or if `n_at_once` graphs, one per thread, need more memory
+        than is available.
         """
         if size <= self.max_size:
             self._check_memory(size, n_at_once)
@@ -188,13 +195,13 @@ class AbstractEngine(ABC):
         )
 
     def _advice(self, size: int) -> str:
-        """Say what to do about a graph that is too large."""
+        """Return what to do about a graph that is too large."""
         advice = (
-            "Fix the edges you know (given={row: col} of MatchingDistribution makes the "
-            "graph smaller), or split it into parts that share no edge"
+            "Fix known edges (given={row: col} of MatchingDistribution makes the graph "
+            "smaller), or split it into parts that share no edge"
         )
         if self.name != "auto":
-            advice += ", or use engine='auto', which goes on with samplers"
+            advice += ", or use engine='auto', which also uses samplers"
         if size > self.largest_max_size:
             return f"{advice}."
         name = type(self).__name__
@@ -212,13 +219,13 @@ class AbstractEngine(ABC):
     def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
     ) -> InferenceResult:
-        """Answer a checked stack (b, m, m) of graphs, b >= 0, m >= 0.
+        """Solve a checked stack (b, m, m) of graphs, b >= 0, m >= 0.
 
         `members` are the positions of the graphs in the caller's input, for error messages.
         """
 
     def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> InferenceResult:
-        """Answer a stack and note the time it took."""
+        """Solve a stack and record the time."""
         start = time.perf_counter()
         answer = self._infer_stack(scores, members, job)
         return answer.told(seconds=time.perf_counter() - start)
@@ -226,7 +233,7 @@ class AbstractEngine(ABC):
     # ---- what others ask of an engine
 
     def is_exact_for(self, size: int) -> bool:
-        """Return whether graphs of a size are answered exactly, rare fallbacks aside."""
+        """Return whether graphs of a size are solved exactly, rare fallbacks aside."""
         return self.is_always_exact
 
     def with_effort(self, factor: float) -> Self:
@@ -254,10 +261,10 @@ class AbstractEngine(ABC):
     def _attempt(
         self, scores: FloatArray, goal: Goal, job: Job
     ) -> tuple[InferenceResult | None, tuple[str, ...]]:
-        """Answer one graph of reduced scores (m, m) as well as there is time for.
+        """Solve one graph of reduced scores (m, m) as well as time allows.
 
-        Return the answer, None if there is no time for any, and remarks on it.  Its
-        ``is_converged`` says whether the goal was met.
+        Return the result, None if there is no time, and remarks.  Its ``is_converged`` says
+        whether the goal was reached.
         """
         with goal.time.free():
             load_kernels(self)
@@ -267,7 +274,7 @@ class AbstractEngine(ABC):
         return self.with_seed(goal.seed)._answer_one(scores, job), ()
 
     def _answer_one(self, scores: FloatArray, job: Job) -> InferenceResult:
-        """Answer one graph quietly; what the engine warns of, its certificate says too."""
+        """Solve one graph; warnings are silenced, the certificate reports them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return self._infer_stack(scores[None], np.zeros(1, np.intp), job).graph(0)
@@ -282,17 +289,17 @@ class AbstractEngine(ABC):
 
 
 def factor_for_all(size: int, delta: float) -> float:
-    """Return within how many standard errors all marginals are at once, but for `delta`.
+    """Return how many standard errors cover all marginals at once, but for `delta`.
 
-    By Hoeffding's inequality for the edges together.
+    By Hoeffding's inequality over all edges.
     """
     return math.sqrt(2.0 * math.log(2.0 * max(size, 1) ** 2 / delta))
 
 
 def not_tried(seconds: float, left: float) -> str:
-    """Say that there is no time for an engine that takes so many seconds."""
+    """Return the remark that there is no time for an engine."""
     wanted = seconds_in_words(math.log2(seconds))
-    return f"not tried: it would take {wanted}, and {left:.2g} seconds are left"
+    return f"not tried: it would take {wanted} and {left:.2g} seconds are left"
 
 
 @cache

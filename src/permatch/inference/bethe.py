@@ -36,32 +36,32 @@ class Bethe(AbstractEngine):
     Deterministic, smooth in the scores and good for graphs of hundreds of nodes.  The
     log-partition is the Bethe value, which lies below the true one, by about 1.9 at m = 20;
     the marginals are its gradient, off by about 0.002, 0.007, 0.02 or 0.1 for normal scores
-    of spread 0.5, 1, 2 or 5, and by 0.4 and more on single edges where matchings nearly
-    tie, as on learnt scores; without a statement about the error of the graph at hand
-    (certificate "heuristic").  The interval for the log-partition is rigorous, up to
-    rounding: its lower end is the Bethe free energy of the beliefs made doubly stochastic,
-    its upper end the lower of Soules' bound and ``(m/2) log 2`` above the Bethe value.
+    of spread 0.5, 1, 2 or 5, and by 0.4 or more on single edges where matchings nearly tie,
+    as with learned scores; their error is not estimated (certificate "heuristic").  The
+    interval for the log-partition is rigorous up to rounding: its lower end is the Bethe
+    free energy of the beliefs made doubly stochastic, its upper end the lower of Soules'
+    bound and ``(m/2) log 2`` above the Bethe value.
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
     tol : float
-        Messages are passed until no belief changes by more.
+        Messages are passed until no belief changes by more than this.
     max_iter : int
-        Most sweeps over all messages.  With fewer than 300, beliefs far from settled may
-        be given up for the best matching.
+        Maximum sweeps over all messages.  With fewer than 300, beliefs far from convergence
+        may be replaced by the best matching.
     damping : float
-        Share of the old message kept, from 0 to below 1.  Half is kept, whatever is given,
-        once the change of the beliefs has not fallen for 50 sweeps.
+        Share of the old message kept, from 0 to below 1; one half once the change of the
+        beliefs has not fallen for 50 sweeps.
     bounds : bool
-        False leaves out the interval, which is most of the time for m up to 100.
+        False skips the interval, which takes most of the time for m up to 100.
 
     Notes
     -----
     O(m^2) per sweep, 5 to 50 sweeps for most scores, and one assignment, O(m^3).  Beliefs
-    of graphs with very peaked scores, or of tiny ones, may tend to 0 and 1 so slowly that
-    `max_iter` ends it (``diagnostics.is_converged``); the interval holds all the same.
+    of tiny graphs, or with very peaked scores, may tend to 0 and 1 so slowly that
+    `max_iter` is reached (``diagnostics.is_converged``); the interval still holds.
 
     References
     ----------
@@ -154,7 +154,7 @@ class Bethe(AbstractEngine):
         if self.bounds and len(ends):
             widest = int(np.argmax(uppers - lowers))
             interval = (float(lowers[widest]), float(uppers[widest]))
-        settled = "settled after" if is_converged else "had not settled after"
+        settled = "converged after" if is_converged else "did not converge in"
         return Diagnostics(
             engine=self.name,
             choice="asked for",
@@ -169,7 +169,7 @@ class Bethe(AbstractEngine):
         )
 
     def for_learning(self) -> Self:
-        """Return the engine without its interval, which a fit does not look at."""
+        """Return the engine without its interval, which a fit does not use."""
         return replace(self, bounds=False)
 
     @staticmethod
@@ -192,4 +192,4 @@ class Bethe(AbstractEngine):
         engine = replace(self, max_size=size, bounds=is_quick, max_iter=n_sweeps)
         # It has met its own tolerance, which is none for marginals.
         answer = engine._answer_one(scores, job).told(is_converged=False)
-        return answer, ("its marginals are of unknown error",)
+        return answer, ("its marginals have an unknown error",)

@@ -1,8 +1,8 @@
 """Split a graph into blocks, solve them, and join the answers.
 
-Blocks are connected components, or parts that share next to no mass, with a proof of how
-little.  The log-partition of a graph is the sum of those of its blocks, and its marginals
-and samples are theirs side by side, up to what lies across.
+Blocks are connected components, or parts that share almost no mass, with a bound on it.
+The log-partition of a graph is the sum of those of its blocks, and its marginals and
+samples are theirs side by side, up to that mass.
 """
 
 import math
@@ -59,16 +59,16 @@ class Sparsification:
     Attributes
     ----------
     blocks : tuple of pairs of int arrays
-        Rows and columns of each block, as many of the one as of the other.
+        Rows and columns of each block, equally many.
     log_error_bound : float
         The log-partition of the graph exceeds the sum of those of its blocks by at most
         this, and a marginal is off by at most this: rigorous, up to rounding.
     is_certified : bool
-        Whether the bound is within the tolerance asked for.
+        Whether the bound is within the tolerance.
     n_dropped : int
         Edges that lie in some perfect matching and in no block.
     rounding : float
-        What rounding may add to the error of the log-partition.
+        Rounding error of the log-partition.
 
     Examples
     --------

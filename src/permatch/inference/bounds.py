@@ -24,11 +24,11 @@ def log_partition_bounds(
 ) -> tuple[Any, Any]:
     """Return a lower and an upper bound of the log-partition, for graphs of any size.
 
-    Both hold for certain, up to rounding.  The lower one is the better of the best
-    matching's score and the Bethe free energy of beliefs made doubly stochastic.  The upper
-    one is a product over rows (or over columns, whichever is lower) of the balanced
-    weights, the columns rescaled to make it small where the method allows; it is replaced
-    by ``(m/2) log 2`` above the Bethe value where that is lower.
+    Both are rigorous up to rounding.  The lower one is the larger of the best matching's
+    score and the Bethe free energy of beliefs made doubly stochastic.  The upper one is a
+    product over rows (or columns, whichever is lower) of the balanced weights, with columns
+    rescaled to make it small where the method allows, or ``(m/2) log 2`` above the Bethe
+    value if that is lower.
 
     Parameters
     ----------
@@ -36,10 +36,9 @@ def log_partition_bounds(
         Log-weight of each edge; ``-inf`` forbids an edge.
     method : str
         The upper bound: "soules" (the sharpest), "ext_huber", "huber_law" as published, or
-        "ext_huber_tight", "huber_law_tight" with the least constants for which their proofs
-        hold.
+        "ext_huber_tight", "huber_law_tight" with the smallest valid constants.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  The result does not depend on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Inference by its definition: add up every matching.  The oracle of all tests."""
+"""Inference by definition: sum over every matching.  The oracle of all tests."""
 
 import math
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def all_matchings(size: int) -> IntArray:
 class Enumeration(AbstractEngine):
     """Log-partition and marginals by listing all m! matchings.
 
-    Ten readable lines that define what every other engine computes.
+    Defines what every other engine computes.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Enumeration(AbstractEngine):
 
     Notes
     -----
-    O(m m!) time; the 9! matchings of nine rows are in memory, whatever the others do.
+    O(m m!) time; the 9! matchings of nine rows are held in memory.
 
     Examples
     --------

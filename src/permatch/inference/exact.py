@@ -61,12 +61,12 @@ class ScaledEngine(AbstractEngine):
 
 @dataclass(frozen=True, kw_only=True)
 class SignedSumEngine(ScaledEngine):
-    """A scaled engine that may lose digits to cancellation and can tell how many.
+    """A scaled engine that may lose digits to cancellation and measures how many.
 
     Parameters
     ----------
     tol : float
-        Largest residual accepted; graphs above it are done again by the `fallback`.
+        Largest residual accepted; graphs above it are solved by the `fallback`.
     """
 
     tol: float = EXACT_TOL
@@ -92,7 +92,7 @@ class SignedSumEngine(ScaledEngine):
         name, other = type(self).__name__, self.fallback
         if weights.shape[1] > other.max_size:
             raise PrecisionError(
-                f"{name} promises a residual of at most {self.tol:g}, got "
+                f"{name} needs a residual of at most {self.tol:g}, got "
                 f"{residuals.max():.2g} at size {weights.shape[1]}, where the fallback to "
                 f"{type(other).__name__} would need too much memory. Accept it with "
                 f"{name}(tol=...), or fix known edges (given={{row: col}}) to make the "

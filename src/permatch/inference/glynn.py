@@ -26,12 +26,12 @@ _CHUNK_BYTES = 16 << 20
 class Glynn(SignedSumEngine):
     """Log-partition and all marginals in one walk over sign vectors.
 
-    The fastest exact engine from m = 9 on.  The scaled sums keep 12 to 15 digits, 10 or 11
-    on large flat graphs; how many is measured, not assumed.  Every row of the marginals
-    must sum to one; the largest deviation is the reported residual, about the error of the
+    The fastest exact engine from m = 9.  The scaled sums keep 12 to 15 digits, 10 or 11 on
+    large flat graphs; their number is measured.  Every row of the marginals must sum to
+    one; the largest deviation is the reported residual, about the error of the
     log-partition and the absolute error of the marginals.  A marginal far below it may be
-    all rounding; `SubsetDP`, which adds positive numbers only, gets tiny ones right too.  A
-    graph whose residual exceeds `tol` is done again by `SubsetDP`.
+    pure rounding; `SubsetDP`, which adds only positive numbers, gets tiny ones right too.
+    A graph whose residual exceeds `tol` is solved by `SubsetDP`.
 
     Parameters
     ----------
@@ -42,8 +42,7 @@ class Glynn(SignedSumEngine):
 
     Notes
     -----
-    O(m 2^m) time, O(m^2) memory.  Threads share out graphs, and chunks of graphs from m =
-    19 on.
+    O(m 2^m) time, O(m^2) memory.  Threads share graphs, from m = 19 also parts of graphs.
 
     References
     ----------

@@ -22,36 +22,36 @@ _FEW = 1e8
 
 @dataclass(frozen=True, kw_only=True)
 class HuberLaw(PerfectSampler):
-    """Monte Carlo answers from perfect samples, by the accept-reject scheme of the paper.
+    """Estimates from perfect samples, by the accept-reject scheme of the paper.
 
-    Marginals are the shares of the edges among independent exact samples, with binomial
-    standard errors; the log-partition comes from the share of trials accepted, with an
-    interval that holds for every number of samples.  The share accepted falls quickly with
-    size and spread of the scores; `Nesting` goes much further.
+    Marginals are edge frequencies among independent exact samples, with binomial standard
+    errors; the log-partition comes from the acceptance rate, with an interval that is valid
+    for any number of samples.  The acceptance rate falls quickly with the size of the graph
+    and the spread of the scores; `Nesting` goes much further.
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
     random_state : int
-        Seed; the same scores and seed give the same answer.
+        Seed; the same scores and seed give the same result.
     n_samples : int
         Exact samples per graph.
     epsilon : float, optional
-        Relative error of the partition function asked for, but for probability `delta`; it
-        then says how many samples are drawn.
+        Relative error of the partition function to reach with probability 1 - delta; it
+        then sets the number of samples.
     delta : float
-        Probability with which the interval of the log-partition may miss.
+        Probability that the interval of the log-partition fails.
     max_trials : int
-        Most trials per graph; PrecisionError if they do not suffice.
+        Maximum trials per graph; PrecisionError if they are not enough.
     bound : {"published", "tight"}
         Row factors of the bound: Huber and Law's, or slightly smaller ones that nest too.
 
     Notes
     -----
-    O(m^2) a trial, and exp(gap) trials a sample where the gap between the logs of the bound
-    and of the partition function is about 3 to 7 at m = 20.  Rows or columns, whichever
-    have the smaller bound, play the part of rows.
+    O(m^2) per trial and exp(gap) trials per sample, where the gap between the logs of the
+    bound and of the partition function is about 3 to 7 at m = 20.  The graph is transposed
+    if that gives a smaller bound.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Nesting importance sampling: the work-horse past the exact sizes."""
+"""Nesting importance sampling: the workhorse beyond the exact sizes."""
 
 import math
 from dataclasses import dataclass, replace
@@ -59,53 +59,52 @@ _FEWEST_PREPARATIONS = 2.6
 class Nesting(RandomEngine):
     """Log-partition and marginals from weighted draws, with standard errors.
 
-    Draws take one column after the other, the most certain first, with probabilities from a
-    bound on what is left; the last columns are summed over exactly.  The weights of the
-    draws are unbiased for the partition function and vary little.  Half the work is done on
-    the transposed graph, whose draws are quite different: if the two answers disagree, the
-    certificate is withdrawn.
+    Columns are drawn in turn, the most certain first, with probabilities from a bound on
+    the rest; the last columns are summed exactly.  The weights of the draws are unbiased
+    for the partition function and vary little.  Half the work is done on the transposed
+    graph, whose draws are quite different: if the two estimates disagree, the certificate
+    is "heuristic".
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
     random_state : int
-        Seed; the same scores and seed give the same answer.
+        Seed; the same scores and seed give the same result.
     tol : float or None
-        Error of the marginals asked for, all at once, with probability 1 - delta; None
-        takes what a first round of draws gives.
+        Error to reach for all marginals at once with probability 1 - delta; None stops
+        after a first round of draws.
     delta : float
-        Probability with which the tolerance, or the interval, may be missed.
+        Probability that the tolerance, or the interval, is missed.
     n_samples : int, optional
-        Draws, instead of as many as `tol` needs; rounded up to a multiple of 32.
+        Number of draws, instead of as many as `tol` needs; rounded up to a multiple of 32.
     max_samples : int
-        Most draws made for `tol`, and most for `epsilon`.
+        Maximum draws for `tol`, and for `epsilon`.
     depth : int, optional
-        Columns of the head, drawn from an exact table of ``m 2^depth`` numbers.  None means
-        no head for estimates, where it gains little, and one as deep as pays for the bets.
+        Columns of the head, drawn from an exact table of ``m 2^depth`` numbers.  Default:
+        none for estimates, where it gains little, and as many as pay off for "rigorous".
     tail : int
-        Columns at the end that are summed over exactly for every draw.
+        Columns at the end that are summed exactly for every draw.
     certificate : {"asymptotic", "rigorous"}
-        "rigorous" adds draws until an interval holds the partition function up to a share
-        of `epsilon`, but for probability `delta`, by bets that hold for every number of
-        draws; within reach where the bound is not too far off.  The estimate and its
-        standard error stay what they are without it; an estimate far outside of the
-        interval is "heuristic".
+        "rigorous" adds draws until a betting interval, valid for any number of draws,
+        contains the partition function up to a relative error `epsilon` with probability
+        1 - delta; feasible if the bound is not too far off.  The estimate and its standard
+        error are unchanged; an estimate far outside the interval is "heuristic".
     epsilon : float
-        Half the relative width of the interval that "rigorous" is after.
+        Half the relative width of the "rigorous" interval.
     budget : float, optional
-        Seconds after which no more draws are begun.  Answers then depend on the machine.
+        Seconds after which no more draws are started.  Results then depend on the machine.
     transpose_check : bool
-        Whether to spend part of the draws on the transposed graph.
+        Spend part of the draws on the transposed graph.
     particles : "auto", int or None
-        Particles of a filter.  "auto" uses filters where weights vary much, None never.
+        Particles per filter.  "auto" uses filters if weights vary much, None never.
 
     Notes
     -----
-    O(m^2) a draw, sixteen at a time: about 2 microseconds at m = 50.  The marginals rest on
-    standard errors, never on a guarantee; the interval of the log-partition says which of
-    the two stands behind it.  With fewer than 100 effective draws, 5 effective filters or
-    1000 draws of filters the certificate is "heuristic".
+    O(m^2) per draw, sixteen at a time: about 2 microseconds at m = 50.  Marginals have
+    standard errors, never a guarantee; ``interval_certificate`` tells which the interval of
+    the log-partition has.  With fewer than 100 effective draws, 5 effective filters or 1000
+    draws of filters the certificate is "heuristic".
 
     Examples
     --------
@@ -147,7 +146,7 @@ class Nesting(RandomEngine):
                 "particles of Nesting, if not 'auto' or None,",
                 2,
                 _MOST_PARTICLES,
-                "They would not fit into memory: raise n_samples for more filters.",
+                "They would not fit in memory; raise n_samples for more filters.",
             )
         keep(
             self,
@@ -274,7 +273,7 @@ class Nesting(RandomEngine):
         # error of its own.  Far outside of the interval, it is not to be trusted.
         outside = max(low - log_partition, log_partition - high)
         is_near = outside <= _FAR_OUT * answer.log_partition_error + 1e-9
-        notes = () if is_near else ("the estimate lies outside of the rigorous interval",)
+        notes = () if is_near else ("the estimate lies outside the rigorous interval",)
         return answer.told(
             certificate=told.certificate if is_near else "heuristic",
             interval=(low, high),

@@ -16,10 +16,9 @@ from permatch.kernels.sliced import permanent_by_ryser
 class Ryser(SignedSumEngine):
     """Log-partition by inclusion and exclusion over column subsets; no marginals.
 
-    Kept because the paper names it.  Its terms exceed their sum by far more than Glynn's
-    do: the residual is a bound on the rounding error relative to the permanent, and a graph
-    whose bound exceeds `tol` is done again by `SubsetDP`, which at ordinary spreads happens
-    from m = 13 on.
+    Included because the paper suggests it.  It loses far more digits than `Glynn`: the
+    residual bounds the rounding error relative to the permanent, and a graph whose bound
+    exceeds `tol` is solved by `SubsetDP`, at ordinary spreads from m = 13.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class Ryser(SignedSumEngine):
 
     Notes
     -----
-    O(m 2^m) time, O(m) memory.  Threads share out graphs, so a single graph uses one.
+    O(m 2^m) time, O(m) memory.  Threads share graphs; a single graph uses one.
 
     References
     ----------

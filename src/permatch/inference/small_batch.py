@@ -19,10 +19,10 @@ _GRAPHS_PER_TASK = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class SmallBatch(AbstractEngine):
-    """Log-partition and marginals of thousands of graphs with at most 8 nodes a side.
+    """Log-partition and marginals of thousands of graphs with at most 8 nodes per side.
 
-    One graph per SIMD lane, positive sums only, no Python per graph: a few times what
-    ``np.exp`` of the same scores takes.
+    One graph per SIMD lane, only positive sums, no Python per graph: takes a few times as
+    long as ``np.exp`` of the same scores.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SmallBatch(AbstractEngine):
 
     Notes
     -----
-    O(m 2^m) time per graph.  Threads share out graphs.
+    O(m 2^m) time per graph.  Threads share graphs.
 
     Examples
     --------

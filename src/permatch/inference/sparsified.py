@@ -40,13 +40,13 @@ _SEARCH_SHARE = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Sparsified(AbstractEngine):
-    """Drop edges that cannot matter, solve the blocks that are left, bound the error.
+    """Drop negligible edges, solve the remaining blocks, bound the error.
 
-    Where scores are peaked a large graph falls into small blocks once edges of negligible
-    mass are dropped.  Each block is solved exactly, and what all matchings across blocks
-    weigh together is bounded: the log-partition lies between the reported one and the
-    reported one plus `log_partition_error`, which is at most `tol`; no marginal is off by
-    more than that either.  The answer is exact if there was nothing to drop.
+    With peaked scores a large graph falls into small blocks once edges of negligible mass
+    are dropped.  Each block is solved exactly, and the total weight of matchings across
+    blocks is bounded: the log-partition exceeds the reported one by at most
+    `log_partition_error`, itself at most `tol`, and no marginal is off by more.  The result
+    is exact if nothing was dropped.
 
     A graph without such blocks is refused (`SizeLimitError`).
 
@@ -157,12 +157,11 @@ class Sparsified(AbstractEngine):
 def sparsify(
     scores: Scores, tol: float = 1e-9, max_block: int = MAX_BLOCK
 ) -> Sparsification:
-    """Split a graph into blocks such that matchings across blocks have next to no mass.
+    """Split a graph into blocks such that matchings across blocks have almost no mass.
 
-    Blocks are grown along the edges whose enforcement costs the best matching least, up to
-    8, 12, 16, ... and at last `max_block` nodes, until the bound on what lies across is at
-    most `tol`.  Failing that, larger blocks are tried, so that one too large to be solved
-    exactly may still be handed to a sampler by itself.
+    Blocks are grown along the edges that cost the best matching least, up to 8, 12, 16, ...
+    and finally `max_block` nodes, until the bound on the mass across is at most `tol`.
+    Failing that, larger blocks are tried, which samplers may solve one by one.
 
     Parameters
     ----------
@@ -171,13 +170,13 @@ def sparsify(
     tol : float
         Largest bound on the error of the log-partition.
     max_block : int
-        Size of block up to which smaller blocks are preferred to a smaller error.
+        Up to this size, smaller blocks are preferred to a smaller error.
 
     Returns
     -------
     Sparsification
-        The first partition found whose bound is within `tol`, the one of the lowest bound
-        if there is none.
+        The first partition found with a bound within `tol`, otherwise the one with the
+        lowest bound.
 
     Raises
     ------
@@ -290,7 +289,7 @@ def _no_blocks(
     got = f"bound found is {bound:.2g}" if bound < np.inf else "partition has no bound"
     return SizeLimitError(
         f"Sparsified needs blocks of at most {engine.max_block} nodes with a bound of at "
-        f"most {engine.tol:g} on what lies across them; for graph {member} of size {size} "
+        f"most {engine.tol:g} on the mass across them; for graph {member} of size {size} "
         f"the best {got}. Its scores are not peaked enough, or its blocks are larger: use "
         "a sampler, or raise tol or max_block."
     )

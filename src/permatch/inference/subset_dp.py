@@ -25,9 +25,8 @@ _SECONDS_PER_CHOICE = 1e-7
 class SubsetDP(ScaledEngine):
     """Log-partition, marginals and exact samples by positive sums only.
 
-    The slower exact engine, and the surest: no term is ever subtracted, so the relative
-    error is about m roundings whatever the scores.  `Glynn` falls back to it, and samples
-    come from it.
+    Slower than `Glynn`, and the most accurate: nothing is subtracted, so the relative error
+    is about m roundings for any scores.  `Glynn` falls back to it; samples come from it.
 
     Parameters
     ----------
@@ -36,8 +35,8 @@ class SubsetDP(ScaledEngine):
 
     Notes
     -----
-    O(m 2^m) time; two tables of 2^m doubles (one for sampling).  Threads share out graphs,
-    so a single graph uses one.
+    O(m 2^m) time; two tables of 2^m doubles (one for sampling).  Threads share graphs; a
+    single graph uses one.
 
     Examples
     --------

@@ -46,14 +46,14 @@ _LARGEST_BLOCK = 12
 #: Sweeps beyond which no chain ever ends.
 MOST_SWEEPS = 10**9
 _FLAGS = (bool, np.bool_)
-_LONG = "More would never end; set tol or budget to run until it is enough."
+_LONG = "More would never end; set tol or budget instead."
 #: Options that are counts: the least, the most, and why no more.
 _COUNTS = (
     ("n_sweeps", 16, MOST_SWEEPS, _LONG),
     ("max_sweeps", 16, MOST_SWEEPS, _LONG),
     ("burn_in", 0, MOST_SWEEPS, _LONG),
     ("n_chains", 1, 256, "All chains are kept in memory: raise n_sweeps instead."),
-    ("tempering", 1, 1024, "True takes as many rungs as are needed."),
+    ("tempering", 1, 1024, "True uses as many rungs as needed."),
     ("block_size", 2, _LARGEST_BLOCK, "Time doubles with every row of a block."),
 )
 _SECONDS_PER_ROW = 4e-8
@@ -63,56 +63,53 @@ _FEWEST_SWEEPS, _LARGEST_TOL = 128, 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class SwapChain(RandomEngine):
-    """Markov chains that let rows exchange columns, helped over barriers by hotter ones.
+    """Markov chains of column swaps with parallel tempering.
 
-    For graphs beyond the other samplers: it takes any scores and any size, but says only
-    afterwards how far it got.  A chain is a ladder of states, from the target up to uniform
-    matchings; neighbours exchange states, and the ladder yields the log-partition.
-    Forbidden edges are merely unlikely on the upper rungs, so that matchings that no swap
-    connects are reached through them.
+    For graphs beyond the other samplers: any scores and any size, but its accuracy is known
+    only afterwards.  A chain is a ladder of states, from the target to uniform matchings;
+    neighbours exchange states, and the ladder yields the log-partition.  Forbidden edges
+    are only unlikely on the upper rungs, which connect matchings that no swap connects.
 
     Parameters
     ----------
     max_size : int
         Largest graph accepted.
     random_state : int
-        Seed; the same gives the same answer for any number of threads.
+        Seed; the same scores and seed give the same result.
     n_sweeps : int
-        Sweeps of every chain that count.  A sweep moves every row about twice.
+        Sweeps per chain after burn-in.  A sweep moves every row about twice.
     n_chains : int
         Independent chains, from starts far apart: the mode, the mode without its best
         edge, random matchings.
     tempering : bool or int
-        True for as many rungs as make neighbours exchange about half the time, or the
-        number of rungs.  False for none: quicker, but fit for scores without barriers only,
-        and the log-partition is NaN.
+        True for enough rungs that neighbours exchange about half the time, or the number of
+        rungs.  False for none: faster, but only for scores without barriers, and the
+        log-partition is NaN.
     block_size : int
-        Rows that blocks and sequential choices move together.
+        Rows that block and sequential moves change together.
     proposals : str
-        "swap": pairs of rows, by their exact conditional.  "block": blocks of rows, by
-        theirs.  "sequential": rows of a block choose in turn, accepted or refused.
-        "mixed": swaps in every sweep, blocks in every fourth, sequential in every eighth.
+        "swap": pairs of rows, from their exact conditional.  "block": blocks of rows, from
+        theirs.  "sequential": rows of a block in turn, with acceptance.  "mixed": swaps in
+        every sweep, blocks in every fourth, sequential in every eighth.
     burn_in : int, optional
-        Sweeps before those that count, in which the rungs are tuned; None takes half of
-        `n_sweeps`.
+        Sweeps of burn-in, which also tunes the rungs; default: half of `n_sweeps`.
     tol : float, optional
-        Largest standard error wanted of a marginal: as long as it is missed or chains have
-        not mixed, all sweeps so far become burn-in and two to eight times as many follow.
+        Largest standard error of a marginal to reach: until then, and until chains have
+        mixed, all sweeps so far become burn-in and two to eight times as many follow.
     max_sweeps : int
-        Most sweeps of a chain that count, with `tol`.
+        Maximum sweeps per chain after burn-in, with `tol`.
     budget : float, optional
-        Seconds for all graphs together.  Only then does the answer depend on the clock.
+        Seconds for all graphs together.  Results then depend on the machine.
 
     Notes
     -----
     O(m) per sweep and rung; the number of rungs grows like the square root of m.
     Marginals average the probability of each edge given the rest of the matching
-    (Rao-Blackwell).  Standard errors come from batch means, scaled up where chains differ
-    by more than batches; to each, one effective sample is added in quadrature for what was
-    never seen.  A `RuntimeWarning` tells when chains have not mixed: R-hat above 1.05,
-    fewer than 100 effective samples, or an edge seen so rarely that the best matching with
-    it must have been missed, as happens to chains without rungs that all stay around the
-    best matching.
+    (Rao-Blackwell).  Standard errors come from batch means, scaled up if chains differ by
+    more than batches, plus one effective sample in quadrature for what was never seen.  A
+    `RuntimeWarning` reports that chains have not mixed: R-hat above 1.05, fewer than 100
+    effective samples, or an edge seen so rarely that the best matching with it must have
+    been missed, as by chains without rungs that all stay near the best matching.
 
     Examples
     --------

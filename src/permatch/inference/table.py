@@ -79,19 +79,19 @@ def infer(
     scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
         Log-weight of each edge; ``-inf`` forbids an edge.
     engine : str or engine object
-        Name of an engine, or an engine with options of its own.
+        Name of an engine, or an engine with its own options.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  The result does not depend on it.
+        Threads; None means one, -1 all processors.  Results do not depend on it.
     check : bool
-        False skips the search for NaN and infinities, for callers who did it themselves.
+        False skips the check for NaN and infinities.
     progress : bool, optional
-        Whether to show a progress bar; None shows one on terminals when it will take long.
+        Show a progress bar; default: on terminals, for long work.
 
     Returns
     -------
     InferenceResult
-        ``log_partition``, ``marginals``, ``is_exact`` and ``diagnostics``, shaped as the
-        input was.
+        ``log_partition``, ``marginals``, ``is_exact`` and ``diagnostics``, shaped like the
+        input.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def log_partition(
     scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
         Log-weight of each edge; ``-inf`` forbids an edge.
     engine : str or engine object
-        Name of an engine, or an engine with options of its own.
+        Name of an engine, or an engine with its own options.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
@@ -146,7 +146,7 @@ def marginals(
     scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
         Log-weight of each edge; ``-inf`` forbids an edge.
     engine : str or engine object
-        Name of an engine, or an engine with options of its own.
+        Name of an engine, or an engine with its own options.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
@@ -169,7 +169,7 @@ def marginals(
 
 
 def require_marginals(engine: AbstractEngine) -> None:
-    """Raise MarginalsUnavailableError for an engine that has the log-partition only.
+    """Raise MarginalsUnavailableError for an engine that computes only the log-partition.
 
     Examples
     --------
@@ -178,11 +178,11 @@ def require_marginals(engine: AbstractEngine) -> None:
     >>> require_marginals(Ryser())
     Traceback (most recent call last):
         ...
-    permatch.errors.MarginalsUnavailableError: Ryser computes the l...
+    permatch.errors.MarginalsUnavailableError: Ryser computes only ...
     """
     if not engine.has_marginals:
         able = [repr(name) for name, kind in ENGINES.items() if kind.has_marginals]
         raise MarginalsUnavailableError(
-            f"{type(engine).__name__} computes the log-partition only, and marginals were "
-            f"asked for. Use one of the engines {', '.join(able)}."
+            f"{type(engine).__name__} computes only the log-partition, and marginals were "
+            f"requested. Use one of the engines {', '.join(able)}."
         )

@@ -1,1 +1,1 @@
-"""Tempered chains of swaps: how they start, walk, mix and are told of."""
+"""Tempered chains of swaps: how they start, run, mix and are reported."""

@@ -1,4 +1,4 @@
-"""The answer that the chains of one graph give, and how far it can be trusted."""
+"""The result of the chains of one graph, and its reliability."""
 
 import math
 import warnings
@@ -130,7 +130,7 @@ def meets(answer: InferenceResult, tol: float | None) -> bool:
 
 
 def warn_if_unmixed(answers: Sequence[InferenceResult], members: IntArray) -> None:
-    """Warn, in the name of `infer`, of the graph furthest from having mixed."""
+    """Warn the caller of `infer` of the graph furthest from having mixed."""
     lost = [g for g, answer in enumerate(answers) if not answer.diagnostics.is_trusted]
     if not lost:
         return
@@ -145,12 +145,12 @@ def warn_if_unmixed(answers: Sequence[InferenceResult], members: IntArray) -> No
         advice += ", or set tempering=True"
     missed = ""
     if told.figures["shortfall"] > LARGEST_SHORTFALL:
-        missed = "; and it has missed matchings that are likely"
+        missed = "; and it has missed likely matchings"
     warnings.warn(
         f"SwapChain has not mixed: graph {members[worst]} of size {told.size}"
         f"{others} should have R-hat at most {LARGEST_R_HAT} and at least {FEWEST_SAMPLES} "
         f"effective samples, got {told.r_hat:.3f} and {told.effective_samples:.0f}"
-        f"{missed}. Its marginals and their errors are not to be trusted. "
+        f"{missed}. Its marginals and their errors are unreliable. "
         f"{advice}, or use another engine.",
         RuntimeWarning,
         stacklevel=5,

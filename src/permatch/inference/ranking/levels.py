@@ -8,7 +8,7 @@ top one.  Each class below, and `BySwaps` of
 
     log_excess          log of the sum over level assignments of exp(score - best score)
     level_marginals     (D, R), the probability of every level for every document
-    above(i)            (D,), P(document i stands above j), half if on the same level
+    above(i)            (D,), P(document i ranks above j), half if on the same level
     sample_levels(n, rng)   (n, D)
 """
 
@@ -47,7 +47,7 @@ class ByLevels:
     sizes : ndarray of shape (R,)
         Positions of every level, none 0.
     max_cells : int
-        Most cells of the table from which samples are drawn.
+        Maximum cells of the table for sampling.
     n_jobs : int
         Threads.
     """
@@ -87,7 +87,7 @@ class ByLevels:
         return _infer_levels(self._scores, self._values, self._sizes)
 
     def above(self, i: int) -> FloatArray:
-        """Return the probability that document `i` stands above each other, (D,)."""
+        """Return the probability that document `i` ranks above each other, (D,)."""
         others = np.delete(np.arange(len(self._scores)), i)
         rest = np.ascontiguousarray(self._scores[others])
         result = np.zeros(len(self._scores))
@@ -201,7 +201,7 @@ class ByMatching:
         return AutoEngine().infer(self._edges, n_jobs=self._n_jobs)
 
     def above(self, i: int) -> FloatArray:
-        """Return the probability that document `i` stands above each other, (D,)."""
+        """Return the probability that document `i` ranks above each other, (D,)."""
         size = len(self._edges)
         others = np.delete(np.arange(size), i)
         result = np.full(size, 0.5)

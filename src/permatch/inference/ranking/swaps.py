@@ -37,7 +37,7 @@ class BySwaps:
     sizes : ndarray of shape (R,)
         Positions of every level.
     n_samples : int
-        Rankings drawn in all.
+        Total number of rankings drawn.
     seed : int
         Where the chains' random numbers begin.
     n_jobs : int
@@ -85,7 +85,7 @@ class BySwaps:
         return self._shares.std(axis=0, ddof=1) / math.sqrt(_N_CHAINS)
 
     def above(self, i: int) -> FloatArray:
-        """Return the estimated probability that document `i` stands above each other."""
+        """Return the estimated probability that document `i` ranks above each other."""
         levels = self._levels.reshape(-1, self._levels.shape[2])
         own = levels[:, i : i + 1]
         return (own < levels).mean(axis=0) + 0.5 * (own == levels).mean(axis=0)

@@ -141,7 +141,7 @@ def bet_until(
     epsilon, delta : float
         Relative error asked for, and the probability with which it may be larger.
     max_draws : int
-        Most draws made.
+        Maximum number of draws.
     affordable : callable
         ``affordable(n_done, n_wanted)`` says how many more there is time for.
 

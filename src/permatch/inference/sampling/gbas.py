@@ -53,8 +53,8 @@ def heads_needed(epsilon: float, delta: float) -> int:
         high *= 2
         if high > 1 << 40:
             raise InvalidOptionError(
-                f"epsilon={epsilon} and delta={delta} ask for more than 10^12 exact "
-                "samples. Ask for less."
+                f"epsilon={epsilon} and delta={delta} need more than 10^12 exact samples. "
+                "Raise them."
             )
     low = high // 2
     while high - low > 1:

@@ -125,7 +125,7 @@ def _log_share(table: NestingTable) -> float:
 def _check_share(log_share: float, size: int, n: int) -> None:
     """Raise SizeLimitError if too few draws would be kept."""
     if n and log_share < math.log(n / _most_draws(size)):
-        raise _too_many(size, n, f"about one in exp({-log_share:.0f}) is")
+        raise _too_many(size, n, f"about one in exp({-log_share:.0f}) is accepted")
 
 
 def _draw(
@@ -138,14 +138,13 @@ def _draw(
     try:
         return table.sample(n, rng, n_jobs, max_trials=_most_draws(size))
     except PrecisionError as error:
-        raise _too_many(size, n, "too few were") from error
+        raise _too_many(size, n, "too few were accepted") from error
 
 
 def _too_many(size: int, n: int, found: str) -> SizeLimitError:
     return SizeLimitError(
-        "exact samples are made by draws of which some are kept, "
-        f"{_most_draws(size):.2g} draws at most at size {size}; with these scores {found}, "
-        f"and {n} samples were asked for. Ask for fewer, fix edges you know "
-        "(given={row: col} makes the graph smaller), or use engine='swap_chain', whose "
-        "samples are approximate and depend on each other."
+        f"exact samples are accepted from at most {_most_draws(size):.2g} draws at size "
+        f"{size}; with these scores {found}, and {n} samples were requested. Request "
+        "fewer, fix known edges (given={row: col} makes the graph smaller), or use "
+        "engine='swap_chain', whose samples are approximate and dependent."
     )

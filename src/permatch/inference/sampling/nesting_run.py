@@ -309,8 +309,8 @@ class NestingRun:
         if not estimates:
             raise PrecisionError(
                 f"nesting needs draws that can be completed to a perfect matching; none of "
-                f"{n_draws} could. The allowed edges are too few for it: split the graph "
-                "into parts that share no edge, or use SwapChain."
+                f"{n_draws} could, since too few edges are allowed. Split the graph into "
+                "parts that share no edge, or use SwapChain."
             )
         whole = pool(estimates)
         is_trusted = len(estimates) == len(self.plans)
@@ -320,7 +320,7 @@ class NestingRun:
             tol = self._options.tol or 0.0
             is_trusted = is_trusted and not disagree(estimates[0], estimates[1], tol)
         if not is_trusted:
-            notes = (*notes, "weights too uneven to be trusted")
+            notes = (*notes, "weights too uneven to be reliable")
         value = whole.log_partition
         reach = whole.log_partition_error * math.sqrt(2.0) * _erfcinv(self._options.delta)
         return whole.told(

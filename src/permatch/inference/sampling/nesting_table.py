@@ -175,7 +175,7 @@ class NestingTable:
         n_jobs : int
             Threads.
         max_trials : int
-            Most draws made before giving up.
+            Maximum number of draws.
 
         Returns
         -------
@@ -207,7 +207,7 @@ class NestingTable:
         n_jobs : int
             Threads.
         max_trials : int
-            Most draws made before giving up.
+            Maximum number of draws.
 
         Returns
         -------
@@ -226,9 +226,9 @@ class NestingTable:
         while n_found < n:
             if n_done >= max_trials:
                 raise PrecisionError(
-                    f"exact samples by coins need draws that are kept; {n_kept} of "
-                    f"{n_done} were, and {n} were asked for. Ask for fewer, raise "
-                    "max_trials, or draw approximately from a SwapChain."
+                    f"exact samples need accepted draws; {n_kept} of {n_done} were "
+                    f"accepted, and {n} samples were requested. Request fewer, raise "
+                    "max_trials, or sample approximately with SwapChain."
                 )
             wanted = min(wanted, max_trials - n_done)
             n_chunks = min(max(math.ceil(wanted / _CHUNK), 1), _CHUNKS_PER_ROUND)

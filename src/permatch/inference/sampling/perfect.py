@@ -25,9 +25,7 @@ from permatch.inference._options import (
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.sampling.gbas import CoinEstimate, heads_needed
 
-_ADVICE = (
-    "Raise max_trials, or use engine='nesting', whose weighted draws need no acceptance."
-)
+_ADVICE = "Raise max_trials, or use engine='nesting', which accepts every draw."
 
 # Fewer samples tell nothing; errors asked for with less effort stay below this.
 _FEWEST_DRAWS, _LARGEST_EPSILON = 32, 0.5
@@ -55,7 +53,7 @@ class PerfectSampler(RandomEngine):
     delta : float
         Probability with which the interval of the log-partition may miss.
     max_trials : int
-        Most trials per graph.
+        Maximum trials per graph.
     """
 
     n_samples: int = 1000
