@@ -185,7 +185,7 @@ def test_other_faults_are_one_line_too(files, tmp_path):
     )
     result = call("match", "show", files / "m.json", edges, "-g", "monday", "-o", edges)
     assert result.exit_code == WRONG_USAGE
-    assert "replace" in result.stderr
+    assert "would overwrite an input" in result.stderr
     assert not out.exists()
 
 

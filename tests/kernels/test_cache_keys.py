@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from permatch.kernels import cache_keys, glynn, random
+from permatch.kernels import cache_keys, glynn, intrinsics
 from permatch.kernels.cache_keys import FOLDER, fingerprint
 
 
@@ -32,7 +32,7 @@ def test_kernels_may_import_in_a_ring(tmp_path):
 
 
 def test_numba_takes_the_stamp():
-    for kernel in (glynn.add_chunk, random.uniform):
+    for kernel in (glynn.add_chunk, intrinsics.uniform):
         stamp = kernel._cache._cache_file._source_stamp
         assert stamp[1] == fingerprint(Path(kernel.py_func.__code__.co_filename).resolve())
 
