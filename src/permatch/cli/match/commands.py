@@ -9,7 +9,6 @@ import typer
 from permatch._estimators import find_estimator
 from permatch.cli.match.options import (
     Columns,
-    Decode,
     Decoder,
     Edges,
     Learner,
@@ -146,7 +145,7 @@ def predict(
             "--out", "-o", metavar="FILE", help="Output file. Default: standard output."
         ),
     ] = None,
-    decode: Decoder = Decode.MODE,
+    decode: Decoder = "mode",
     marginals: Annotated[
         bool, flag("--marginals", help="List all edges, not only matched ones.")
     ] = False,
@@ -167,7 +166,7 @@ def predict(
       permatch match predict model.json new.csv --decode bayes --out matches.csv
       permatch match predict model.json new.csv --marginals > edges.csv
     """  # fmt: skip
-    if no_probabilities and (marginals or decode is Decode.BAYES):
+    if no_probabilities and (marginals or decode == "bayes"):
         raise typer.BadParameter(
             "--marginals and --decode bayes need probabilities; drop --no-probabilities."
         )
@@ -178,7 +177,7 @@ def predict(
         from permatch.datasets import write_matches
 
         chances = None if no_probabilities else edge_probabilities(model, table)
-        matchings = decode_matchings(model, table, chances, decode.value)
+        matchings = decode_matchings(model, table, chances, decode)
         target = standard_output() if out is None else out
         write_matches(target, table, matchings, chances, all_edges=marginals)
 
@@ -186,7 +185,7 @@ def predict(
 def evaluate(
     model_file: Model,
     edges: Edges,
-    decode: Decoder = Decode.MODE,
+    decode: Decoder = "mode",
     no_probabilities: NoProbabilities = False,
     *,
     use: Use,
@@ -204,12 +203,12 @@ def evaluate(
       permatch match evaluate model.json test.csv
       permatch match evaluate model.json test.csv --json | python -m json.tool
     """
-    if no_probabilities and decode is Decode.BAYES:
+    if no_probabilities and decode == "bayes":
         raise typer.BadParameter("--decode bayes needs the probabilities.")
     model, table = load_for(model_file, edges, columns.read_as("required"), use)
     chances = None if no_probabilities else edge_probabilities(model, table)
-    matchings = decode_matchings(model, table, chances, decode.value)
-    source = {"model": str(model_file), "edges": edges, "decode": decode.value}
+    matchings = decode_matchings(model, table, chances, decode)
+    source = {"model": str(model_file), "edges": edges, "decode": decode}
     summary = source | describe_evaluation(model, table, matchings, chances)
     print_summary(summary, as_json, show_evaluation)
 

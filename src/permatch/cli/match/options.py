@@ -2,8 +2,7 @@
 
 import csv
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,27 +22,6 @@ from permatch.cli.shared.options import (
 MAX_SEED = 2**32 - 1
 
 
-class Scoring(StrEnum):
-    """What ``--scoring`` accepts."""
-
-    HAMMING = "hamming"
-    LOG_LIKELIHOOD = "log-likelihood"
-
-
-class Decode(StrEnum):
-    """What ``--decode`` accepts."""
-
-    MODE = "mode"
-    BAYES = "bayes"
-
-
-class Missing(StrEnum):
-    """What ``--missing`` accepts."""
-
-    ERROR = "error"
-    FORBID = "forbid"
-
-
 Edges = Annotated[
     str,
     argument(
@@ -52,7 +30,7 @@ Edges = Annotated[
     ),
 ]
 Decoder = Annotated[
-    Decode,
+    Literal["mode", "bayes"],
     typer.Option(
         "--decode", help="Most probable matching, or fewest expected errors (bayes)."
     ),
@@ -87,13 +65,13 @@ class Columns:
         ),
     ] = None
     missing: Annotated[
-        Missing,
+        Literal["error", "forbid"],
         _column(
             "--missing",
             "Whether an edge without a row is an error or forbidden.",
             metavar=None,
         ),
-    ] = Missing.ERROR
+    ] = "error"
 
     def read_as(self, labels: str) -> dict[str, Any]:
         """Return the arguments of `read_edge_table`."""
@@ -110,7 +88,7 @@ class Columns:
             "right": self.right_column,
             "label": self.label_column,
             "features": names,
-            "missing": self.missing.value,
+            "missing": self.missing,
             "labels": labels,
         }
 
@@ -136,9 +114,10 @@ class Use:
 class Learner:
     """The options of a fit, without the strength of the penalty."""
 
-    scoring: Annotated[Scoring, typer.Option("--scoring", help="Criterion of --cv.")] = (
-        Scoring.LOG_LIKELIHOOD
-    )
+    scoring: Annotated[
+        Literal["hamming", "log-likelihood"],
+        typer.Option("--scoring", help="Criterion of --cv."),
+    ] = "log-likelihood"
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
     ] = 0

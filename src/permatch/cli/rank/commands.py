@@ -1,9 +1,8 @@
 """``permatch rank``: its group, and the commands fit and predict."""
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -28,15 +27,6 @@ from permatch.cli.shared.terminal import add, new_group, print_summary
 MAX_FEATURES = 1 << 20
 
 rank = new_group()
-
-
-class RunFormat(StrEnum):
-    """What ``predict --format`` accepts."""
-
-    SCORES = "scores"
-    TREC = "trec"
-    CSV = "csv"
-    JSONL = "jsonl"
 
 
 @rank.callback()
@@ -160,8 +150,9 @@ def predict(
         ),
     ] = None,
     kind: Annotated[
-        RunFormat, typer.Option("--format", "-f", help="Output format; see above.")
-    ] = RunFormat.SCORES,
+        Literal["scores", "trec", "csv", "jsonl"],
+        typer.Option("--format", "-f", help="Output format; see above."),
+    ] = "scores",
     run_name: Annotated[
         str, typer.Option("--run-name", metavar="NAME", help="Last column of a TREC run.")
     ] = "permatch",
@@ -192,7 +183,7 @@ def predict(
 
         if out is not None and str(out) != "-":
             check_target(out, "--out", file, str(model_file))
-        write = run_writer(kind.value, run_name)
+        write = run_writer(kind, run_name)
         model = load_ranker(model_file)
         with output(out) as target:
             for block in stream_scores(file, [model]):

@@ -1,9 +1,8 @@
 """``permatch rank export``: models for serving systems."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,17 +16,12 @@ from permatch.cli.shared.steps import (
 )
 
 
-class Target(StrEnum):
-    """What ``--to`` accepts."""
-
-    ONNX = "onnx"
-    SOLR = "solr"
-    ELASTICSEARCH_LTR = "elasticsearch-ltr"
-
-
 def export(
     model_file: Model,
-    to: Annotated[Target, optional("--to", "-t", help="Target system.")],
+    to: Annotated[
+        Literal["onnx", "solr", "elasticsearch-ltr"],
+        optional("--to", "-t", help="Target system."),
+    ],
     out: Annotated[
         Path,
         optional("--out", "-o", metavar="FILE", help="Output file; - for standard output."),
@@ -81,10 +75,10 @@ def export(
             "feature_names": read_feature_names(feature_names),
             "feature_prefix": feature_prefix,
         }
-        if to is Target.ONNX:
+        if to == "onnx":
             data = to_onnx(model, **options)
         else:
-            write = to_solr if to is Target.SOLR else to_elasticsearch_ltr
+            write = to_solr if to == "solr" else to_elasticsearch_ltr
             data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
         with output(out) as file:
             file.buffer.write(data)

@@ -1,39 +1,13 @@
 """The options that the commands of ``permatch rank`` share."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from permatch.cli.shared.options import Jobs, argument, estimator_option, optional
 from permatch.errors import InvalidOptionError
-
-
-class Scaling(StrEnum):
-    """What ``--scaling`` accepts."""
-
-    MINMAX = "minmax"
-    STANDARD = "standard"
-    NONE = "none"
-
-
-class Form(StrEnum):
-    """What ``--form`` accepts."""
-
-    AUTO = "auto"
-    EXACT = "exact"
-    PROFILE = "profile"
-
-
-class QueryWeight(StrEnum):
-    """What ``--query-weight`` accepts."""
-
-    OBSERVATIONS = "observations"
-    QUERIES = "queries"
-    PER_DOCUMENT = "per-document"
-    PER_RELEVANT = "per-relevant"
 
 
 def check_subset_size(text: str | None) -> str | None:
@@ -133,14 +107,14 @@ class Learner:
         ),
     ] = 0.4
     form: Annotated[
-        Form,
+        Literal["auto", "exact", "profile"],
         _model_option(
             "--form",
             help="Likelihood of whole lists: exact, or a convex bound for long ones.",
         ),
-    ] = Form.AUTO
+    ] = "auto"
     query_weight: Annotated[
-        QueryWeight | None,
+        Literal["observations", "queries", "per-document", "per-relevant"] | None,
         _model_option(
             "--query-weight",
             help="Weight of a query. Default: observations.",
@@ -148,12 +122,12 @@ class Learner:
         ),
     ] = None
     scaling: Annotated[
-        Scaling,
+        Literal["minmax", "standard", "none"],
         _model_option(
             "--scaling",
             help="Scaling of features within each query; none for a model to export.",
         ),
-    ] = Scaling.MINMAX
+    ] = "minmax"
     max_iter: Annotated[
         int | None,
         _model_option("--max-iter", min=1, help="Most steps.", show_default=False),
@@ -168,7 +142,7 @@ class Learner:
         size, form = self.subset_size, self.form
         options: dict[str, Any] = {
             "n_subsets": self.n_subsets,
-            "scaling": None if self.scaling is Scaling.NONE else self.scaling.value,
+            "scaling": None if self.scaling == "none" else self.scaling,
             "random_state": self.seed,
             "n_jobs": self.jobs,
         }
@@ -178,13 +152,13 @@ class Learner:
             options["max_iter"] = self.max_iter
         if self.query_weight is not None:
             options["query_weight"] = self.query_weight.replace("-", "_")
-        if form is not Form.AUTO and size not in (None, "all"):
+        if form != "auto" and size not in (None, "all"):
             raise typer.BadParameter("--form needs whole lists; drop --subset-size.")
         if self.estimator == "ridge":
             self._refuse_for_ridge()
         elif self.estimator == "rankmatch":
-            options["form"] = form.value
-        elif form is not Form.AUTO:
+            options["form"] = form
+        elif form != "auto":
             raise typer.BadParameter(
                 "--form needs --estimator rankmatch; dorm has no likelihood."
             )
@@ -197,7 +171,7 @@ class Learner:
             "--subset-size": self.subset_size,
             "--query-weight": self.query_weight,
             "--max-iter": self.max_iter,
-            "--form": None if self.form is Form.AUTO else self.form,
+            "--form": None if self.form == "auto" else self.form,
         }
         for name, value in given.items():
             if value is not None:
