@@ -175,7 +175,8 @@ def test_ctrl_c_at_random_rows_gives_the_same_page(data, finished, tmp_path, mon
 def test_ctrl_c_while_writing_leaves_whole_files(copy, data, finished, monkeypatch):
     with monkeypatch.context() as context:
         context.setattr(
-            "permatch.pages.html._style", lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+            "permatch.pages.html.resource",
+            lambda name: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         assert reproduce(copy, data).exit_code == 130
     assert_same(copy, finished)

@@ -11,7 +11,7 @@ from permatch._estimators import ESTIMATORS, Listed, find_estimator, options_of
 from permatch.errors import InvalidOptionError, NotFittedError
 from permatch.estimators import BaseRanker
 from permatch.estimators.export import to_solr
-from permatch.pages.explorer_data import rank_view
+from permatch.pages.rank_explorer import rank_view
 from tests.estimators.test_rank_match import judged_lists
 
 

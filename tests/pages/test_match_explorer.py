@@ -12,9 +12,9 @@ import pytest
 from permatch import MatchingDistribution
 from permatch.errors import SizeLimitError
 from permatch.graphs import BipartiteGraph
-from permatch.pages import explorer_data
-from permatch.pages.explorer_data import MatchView, match_data, pack, percent
-from permatch.pages.match_explorer import match_page
+from permatch.pages import match_explorer
+from permatch.pages.explorer_page import pack, percent
+from permatch.pages.match_explorer import MatchView, match_data, match_page
 from tests.pages.accessibility import (
     check_by_hand,
     milliseconds,
@@ -141,7 +141,7 @@ def test_a_matching_that_is_both_says_so():
 
 
 def test_features_that_are_too_many_are_kept_for_the_likeliest_edges(monkeypatch):
-    monkeypatch.setattr(explorer_data, "MAX_VALUES", 60)
+    monkeypatch.setattr(match_explorer, "MAX_VALUES", 60)
     view = view_of(6, 1)
     data = match_data(view)
     kept = numbers_in(data["kept"])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from permatch.estimators import DORM, RankMatch
-from permatch.pages import explorer_data, rank_explorer
-from permatch.pages.explorer_data import percent, rank_data, rank_view
-from permatch.pages.rank_explorer import rank_page
+from permatch.pages import rank_explorer
+from permatch.pages.explorer_page import percent
+from permatch.pages.rank_explorer import rank_data, rank_page, rank_view
 from permatch.ranking_distribution import RankingDistribution
 from tests.pages.accessibility import (
     check_by_hand,
@@ -130,8 +130,7 @@ def test_sampled_probabilities_are_called_so(lists):
 
 
 def test_long_lists_are_cut(view, monkeypatch):
-    for module in (explorer_data, rank_explorer):
-        monkeypatch.setattr(module, "MAX_DOCUMENTS", 5)
+    monkeypatch.setattr(rank_explorer, "MAX_DOCUMENTS", 5)
     assert len(rank_data(view)["documents"]) == 5
     html = rank_page(view).render()
     assert "the best 5 are shown" in html

@@ -16,18 +16,7 @@ _PARTS = {"Unweighted": "before", "Learned": "after"}
 
 
 def demo_page(demo: Demo) -> Page:
-    """Return the page; its numbers are those of ``demo.to_json()``.
-
-    Parameters
-    ----------
-    demo : Demo
-        What `permatch.pages.demo_data.run` returned.
-
-    Returns
-    -------
-    Page
-        Ready to be written.
-    """
+    """Return the page; its numbers are those of ``demo.to_json()``."""
     n = demo.numbers
     page = Page(
         "Learning to match a horse",

@@ -8,7 +8,7 @@ const unpack = ({ kind, bytes }) => {
   return new { f4: Float32Array, f8: Float64Array, i4: Int32Array }[kind](raw.buffer);
 };
 
-// Never rounded to a false 0 or 100; explorer_data.percent writes them alike.
+// Never rounded to a false 0 or 100; explorer_page.percent writes them alike.
 const percent = (chance) => {
   const share = 100 * chance;
   if (share === 0 || share === 100) return `${share} %`;

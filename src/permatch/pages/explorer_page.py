@@ -1,20 +1,27 @@
-"""Pages that answer to the pointer and the keyboard: their scripts and data are inside."""
+"""Pages that answer to the pointer and the keyboard: their scripts and data are inside.
 
+Arrays travel as base64 of little-endian numbers, so that a page of a hundred nodes a side
+stays small and opens at once.
+"""
+
+import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import Any
 
-from permatch.pages.explorer_data import to_script_json
-from permatch.pages.html import Page
+import numpy as np
+
+from permatch.pages.html import Page, resource
 
 # Nothing is ever fetched, whatever stands in the data.
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">"
 )
+# Numbers that single precision holds without becoming 0 or infinite.
+_SINGLE = (1e-37, 1e38)
 
 
 @dataclass
@@ -38,17 +45,13 @@ class ExplorerPage(Page):
 
     def render(self) -> str:
         """Return the whole page."""
-        before, charset, rest = super().render().partition('<meta charset="utf-8">')
-        head, end_of_style, rest = rest.partition("</style>")
-        body, end_of_main, after = rest.rpartition("</main>")
         data = to_script_json(self.data)
-        return "".join(
-            [before, charset, _POLICY, head, _resource("explorer.css"), end_of_style]
-            + [body, end_of_main]
-            + [f'<script type="application/json" id="data">{data}</script>\n']
-            + ['<script>\n"use strict";\n(() => {\n', _resource("explorer.js")]
-            + [_resource(self.script), "})();\n</script>", after]
+        code = resource("explorer.js") + resource(self.script)
+        scripts = (
+            f'<script type="application/json" id="data">{data}</script>\n'
+            f'<script>\n"use strict";\n(() => {{\n{code}}})();\n</script>'
         )
+        return self._render(_POLICY, resource("explorer.css"), scripts)
 
     def open_charts(self) -> None:
         """Begin the column of charts."""
@@ -161,6 +164,73 @@ def chooser(name: str, words: str, options: Sequence[str]) -> str:
     )
 
 
-@cache
-def _resource(name: str) -> str:
-    return files("permatch.pages").joinpath(name).read_text(encoding="utf-8")
+def pack(array: np.ndarray, kind: Any = None) -> dict[str, str]:
+    """Return an array as text; single precision unless told otherwise, or out of reach.
+
+    Examples
+    --------
+    >>> pack(np.array([1.0, 2.0]))
+    {'kind': 'f4', 'bytes': 'AACAPwAAAEA='}
+    """
+    if kind is None:
+        sizes = np.abs(array[array != 0.0])
+        is_single = not sizes.size or (
+            sizes.min() > _SINGLE[0] and sizes.max() < _SINGLE[1]
+        )
+        kind = np.float32 if is_single else np.float64
+    numbers = np.ascontiguousarray(array, dtype=np.dtype(kind).newbyteorder("<"))
+    text = base64.b64encode(numbers.tobytes()).decode("ascii")
+    return {"kind": numbers.dtype.str[1:], "bytes": text}
+
+
+def to_script_json(data: dict[str, Any]) -> str:
+    r"""Return JSON that no browser takes for markup, whatever the names in it.
+
+    Examples
+    --------
+    >>> to_script_json({"id": "</script>"})
+    '{"id": "\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(data, allow_nan=False)  # non-ASCII comes out as \\u....
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def percent(probability: float) -> str:
+    """Write a probability as a percentage, never rounded to a false 0 or 100.
+
+    The scripts of the pages write them alike.
+
+    Examples
+    --------
+    >>> [percent(p) for p in (0.0, 2e-5, 0.5, 0.99996, 1.0)]
+    ['0 %', '0.002 %', '50.0 %', '> 99.99 %', '100 %']
+    """
+    share = 100.0 * probability
+    if share in (0.0, 100.0):
+        return f"{share:.0f} %"
+    if share < 0.0005:
+        return "< 0.001 %"
+    if share > 99.99:
+        return "> 99.99 %"
+    digits = 1 if 1.0 <= share <= 99.0 else 2 if share >= 0.01 else 3
+    return f"{share:.{digits}f} %"
+
+
+def percent_of_log(log_probability: float) -> str:
+    """Write the probability with this logarithm, which float64 may round to zero.
+
+    Examples
+    --------
+    >>> [percent_of_log(x) for x in (0.0, -1.0, -30.0, -3000.0)]
+    ['100 %', '36.8 %', '9e-12 %', '1e-1301 %']
+    """
+    if log_probability == -np.inf:
+        return "0 %"
+    if log_probability >= np.log(5e-6):
+        return percent(float(np.exp(log_probability)))
+    exponent = log_probability / np.log(10.0) + 2.0  # in per cent
+    whole = int(np.floor(exponent))
+    lead = round(10.0 ** (exponent - whole))
+    return f"1e{whole + 1} %" if lead == 10 else f"{lead}e{whole} %"

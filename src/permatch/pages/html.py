@@ -67,15 +67,18 @@ class Page:
 
     def render(self) -> str:
         """Return the whole page."""
+        return self._render()
+
+    def _render(self, policy: str = "", style: str = "", scripts: str = "") -> str:
         lead = f'<p class="lead">{escape(self.lead)}</p>' if self.lead else ""
         return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{policy}'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<link rel="icon" href="data:,">'
-            f"<title>{escape(self.title)}</title><style>{_style()}</style></head>\n"
-            f"<body><main><h1>{escape(self.title)}</h1>{lead}\n"
+            f"<title>{escape(self.title)}</title><style>{resource('style.css')}{style}"
+            f"</style></head>\n<body><main><h1>{escape(self.title)}</h1>{lead}\n"
             + "\n".join(self.parts)
-            + "\n</main></body></html>\n"
+            + f"\n</main>{scripts}</body></html>\n"
         )
 
     def write(self, path: Path) -> None:
@@ -152,5 +155,6 @@ def _slug(text: Any) -> str:
 
 
 @cache
-def _style() -> str:
-    return files("permatch.pages").joinpath("style.css").read_text(encoding="utf-8")
+def resource(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files("permatch.pages").joinpath(name).read_text(encoding="utf-8")

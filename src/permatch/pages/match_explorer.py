@@ -1,26 +1,27 @@
 """The page of `permatch match show`: all about the matchings of one graph."""
 
+import math
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch.decoding import KBest, bayes_matching
+from permatch.distribution import MatchingDistribution
 from permatch.errors import SizeLimitError
 from permatch.graphs import BipartiteGraph
 from permatch.inference import Diagnostics
-from permatch.pages.explorer_data import (
-    MAX_NODES,
-    MatchView,
-    match_data,
-    percent,
-    percent_of_log,
-)
 from permatch.pages.explorer_page import (
     ExplorerPage,
     button_table,
     chooser,
     legend,
+    pack,
+    percent,
+    percent_of_log,
     slider,
 )
 from permatch.pages.html import table
@@ -29,21 +30,118 @@ from permatch.pages.html import table
 _FIRST_STOP = 22
 _LISTED = 200
 _LARGEST_TABLE = 25
+#: Most nodes a side that a page shows.
+MAX_NODES = 1000
+#: Most feature values in a page, some 10 MB of it.
+MAX_VALUES = 2_000_000
+# Most matchings looked through for those that differ in more than extra nodes.
+_MOST_ALIKE = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class MatchView:
+    """One graph, the names of its nodes and features, and what one model makes of it.
+
+    `truth` is the labelled matching, if there is one; `n_best` is how many of the best
+    matchings to list, and `model` what the estimator is called.
+    """
+
+    name: str
+    left: list[str]
+    right: list[str]
+    features: list[str]
+    coef: FloatArray
+    graph: BipartiteGraph
+    distribution: MatchingDistribution
+    truth: IntArray | None
+    n_best: int
+    model: str
+
+    @cached_property
+    def mode(self) -> IntArray:
+        """The most probable matching, (m,)."""
+        return self.distribution.mode()
+
+    @cached_property
+    def bayes(self) -> IntArray:
+        """The matching with the most edges expected to be right, (m,)."""
+        if self.graph.n_extra < 2:
+            found = self.distribution.bayes_matching()
+        else:
+            weights = self.graph.weigh_extra(self.distribution.marginals)
+            found = bayes_matching(weights, self.graph.allowed)
+        return self.graph.align_extra(found, self.mode)
+
+    @cached_property
+    def labelled(self) -> IntArray | None:
+        """The labelled matching, dummy nodes as in the mode, if there is one."""
+        return None if self.truth is None else self.graph.align_extra(self.truth, self.mode)
+
+    @cached_property
+    def best(self) -> KBest:
+        """The best matchings, best first; those alike but for extra nodes count once.
+
+        Fewer than asked for where too many are alike.
+        """
+        n_alike = math.factorial(self.graph.n_extra)
+        n_wanted = self.n_best if n_alike == 1 else min(self.n_best * n_alike, _MOST_ALIKE)
+        found = self.distribution.k_best(n_wanted)
+        n_left, n_right = self.graph.n_sides
+        partners = np.minimum(found.matchings[:, :n_left], n_right)
+        _, first = np.unique(partners, axis=0, return_index=True)
+        kept = np.sort(first)[: self.n_best]
+        both = [self.graph.align_extra(found.matchings[k], self.mode) for k in kept]
+        return KBest(np.array(both), found.scores[kept])
+
+    def log_prob(self, matchings: IntArray) -> FloatArray:
+        """Return the log-probability of matchings, whichever extra nodes they have."""
+        return self.distribution.log_prob(matchings) + math.lgamma(1 + self.graph.n_extra)
+
+    @cached_property
+    def named(self) -> list[tuple[str, IntArray]]:
+        """The matchings with a name, and their names."""
+        found = [("mode", self.mode), ("Bayes", self.bayes)]
+        return found if self.labelled is None else [*found, ("labelled", self.labelled)]
+
+
+def match_data(view: MatchView) -> dict[str, Any]:
+    """Return what the script of a matching page needs.
+
+    Features of all edges are included up to `MAX_VALUES` numbers, beyond it those of the
+    likeliest edges and of all that some matching of the page uses; ``kept`` lists them.
+    """
+    law, graph = view.distribution, view.graph
+    size, n_features = graph.size, graph.n_features
+    values = graph.features.reshape(size * size, n_features)
+    kept = None
+    if values.size > MAX_VALUES:
+        weights = law.marginals.ravel().copy()
+        named = [matching for _, matching in view.named]
+        for matching in [*named, *view.best.matchings]:
+            weights[np.arange(size) * size + matching] = np.inf
+        n_kept = max(int(np.isinf(weights).sum()), MAX_VALUES // n_features)
+        kept = np.sort(np.argsort(-weights, kind="stable")[:n_kept])
+        values = values[kept]
+    errors = None if law.is_exact else law.marginal_errors
+    return {
+        "left": view.left,
+        "right": view.right,
+        "features": view.features,
+        "coef": pack(view.coef, np.float64),
+        "chances": pack(law.marginals, np.float64),
+        "errors": None if errors is None else pack(errors),
+        "scores": pack(law.scores, np.float64),
+        "values": pack(values),
+        "kept": None if kept is None else pack(kept, np.int32),
+        "mode": view.mode.tolist(),
+        "bayes": view.bayes.tolist(),
+        "truth": None if view.labelled is None else view.labelled.tolist(),
+        "best": view.best.matchings.tolist(),
+    }
 
 
 def match_page(view: MatchView) -> ExplorerPage:
-    """Return the page about one graph.
-
-    Parameters
-    ----------
-    view : MatchView
-        The graph, its names, and the model's distribution over its matchings.
-
-    Returns
-    -------
-    ExplorerPage
-        Ready to be written.
-    """
+    """Return the page about one graph."""
     size, law = view.graph.size, view.distribution
     if size > MAX_NODES:
         raise SizeLimitError(
@@ -95,19 +193,18 @@ def _how_found(view: MatchView) -> str:
 def _sides(graph: BipartiteGraph) -> str:
     """Say how many nodes there are."""
     n_left, n_right = graph.n_sides
-    return (
-        f"{n_left} nodes per side"
-        if n_left == n_right
-        else f"{n_left} left and {n_right} right nodes"
-    )
+    if n_left == n_right:
+        return f"{n_left} nodes per side"
+    return f"{n_left} left and {n_right} right nodes"
 
 
 def _summary(view: MatchView) -> str:
     weights, truth = view.graph.weigh_extra(view.distribution.marginals), view.labelled
     rows = []
     for name, matching in view.named:
+        right = weights[np.arange(len(matching)), matching].sum()
         row: list[Any] = [name, percent_of_log(float(view.log_prob(matching)))]
-        row.append(f"{_chances(weights, matching).sum():.2f} of {len(matching)}")
+        row.append(f"{right:.2f} of {len(matching)}")
         if truth is not None:
             row.append(f"{int((matching == truth).sum())} of {len(matching)}")
         rows.append(row)
@@ -151,22 +248,13 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
         ),
         "Thicker, darker lines are more probable edges.",
     )
-    names = _edge_names(view)
     page.add_html(
         '<div class="tall">'
         + button_table(
             "edge-table",
             ["edge", "probability", "score", "matching"],
             [
-                (
-                    {"edge": edge},
-                    [
-                        names(edge),
-                        percent(float(flat[edge])),
-                        f"{view.distribution.scores.flat[edge]:.4g}",
-                        _kinds(view, edge),
-                    ],
-                )
+                ({"edge": edge}, _edge_cells(view, edge))
                 for edge in drawn[:_LISTED].tolist()
             ],
             f"{_count(len(drawn), 'edge')} shown, most probable first.",
@@ -279,28 +367,22 @@ def _add_best(page: ExplorerPage, view: MatchView) -> None:
             header,
             rows,
             "Select a matching to highlight it in the figures."
-            + (
-                ""
-                if view.distribution.is_exact
-                else " Probabilities are approximate; the order is exact."
-            ),
+            + " Probabilities are approximate; the order is exact."
+            * (not view.distribution.is_exact),
             words=[5],
         )
     )
 
 
-def _edge_names(view: MatchView) -> Any:
-    size = view.graph.size
-    return lambda edge: (view.left[edge // size], view.right[edge % size])
-
-
-def _kinds(view: MatchView, edge: int) -> str:
+def _edge_cells(view: MatchView, edge: int) -> list[Any]:
+    """Return the names of an edge, its probability, its score, and what it belongs to."""
     row, col = divmod(edge, view.graph.size)
-    return ", ".join(name for name, matching in view.named if matching[row] == col)
-
-
-def _chances(marginals: FloatArray, matching: IntArray) -> FloatArray:
-    return marginals[np.arange(len(matching)), matching]
+    return [
+        (view.left[row], view.right[col]),
+        percent(float(view.distribution.marginals[row, col])),
+        f"{view.distribution.scores[row, col]:.4g}",
+        ", ".join(name for name, matching in view.named if matching[row] == col),
+    ]
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,33 +1,115 @@
 """The page of `permatch rank show`: how one list is ranked, and why."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray
-from permatch.pages.explorer_data import MAX_DOCUMENTS, RankView, percent, rank_data
-from permatch.pages.explorer_page import ExplorerPage, button_table, legend, slider
+from permatch._types import FloatArray, IntArray
+from permatch.errors import InvalidOptionError
+from permatch.estimators.linear_ranker import LinearRanker
+from permatch.estimators.query_scaler import scale_within_queries
+from permatch.estimators.ranker import BaseRanker
+from permatch.pages.explorer_page import (
+    ExplorerPage,
+    button_table,
+    legend,
+    pack,
+    percent,
+    slider,
+)
 from permatch.ranking_distribution import RankingDistribution
 
+#: Most documents that a page shows.
+MAX_DOCUMENTS = 1000
 _FIRST_TOP = 10
 #: Of a document's ranks, the share between the ends of the range shown.
 _RANGE = 0.8
 
 
-def rank_page(view: RankView) -> ExplorerPage:
-    """Return the page about one query.
+@dataclass(frozen=True, eq=False)
+class RankView:
+    """The documents of one query under one model, in file order.
 
-    Parameters
-    ----------
-    view : RankView
-        The documents of the query and what the model makes of them.
-
-    Returns
-    -------
-    ExplorerPage
-        Ready to be written.
+    `values` are the features in the file, `pushes` what each adds to the score, beside its
+    mean over the list; both are (n, d).  `distribution` is None for models that only score.
     """
+
+    name: str
+    documents: list[str]
+    features: list[str]
+    values: FloatArray
+    pushes: FloatArray
+    scores: FloatArray
+    grades: IntArray
+    distribution: RankingDistribution | None
+    model: str
+    scaling: str | None
+
+    @property
+    def order(self) -> IntArray:
+        """Documents from the best to the worst; equal scores keep their order, (n,)."""
+        return np.argsort(-self.scores, kind="stable")
+
+
+def rank_view(
+    name: str,
+    documents: Sequence[str],
+    values: FloatArray,
+    grades: IntArray,
+    model: BaseRanker,
+) -> RankView:
+    """Return what a linear ranker makes of the documents of one query."""
+    if not isinstance(model, LinearRanker):
+        raise InvalidOptionError(
+            "the page shows the contribution of each feature to the score, which "
+            f"requires a linear ranker; got a {type(model).__name__}. "
+            "Fit one with permatch rank fit."
+        )
+    ends = np.array([0, len(values)])
+    scaled = values
+    if model.scaling is not None:
+        scaled = scale_within_queries(values, ends, model.scaling)
+    find_distribution = getattr(model, "distribution", None)
+    names = model.feature_names_ or [f"feature {k + 1}" for k in range(values.shape[1])]
+    return RankView(
+        name=name,
+        documents=list(documents),
+        features=list(names),
+        values=values,
+        pushes=(scaled - scaled.mean(axis=0)) * model.coef_,
+        scores=model.predict(values, group=[len(values)]),
+        grades=grades,
+        distribution=None if find_distribution is None else find_distribution(values),
+        model=type(model).__name__,
+        scaling=model.scaling,
+    )
+
+
+def rank_data(view: RankView) -> dict[str, Any]:
+    """Return what the script of a ranking page needs: documents, the best first."""
+    order, law = view.order[:MAX_DOCUMENTS], view.distribution
+    levels = None
+    if law is not None:
+        levels = {
+            "sizes": law.level_sizes.tolist(),
+            "chances": pack(law.level_marginals[order], np.float64),
+        }
+    return {
+        "documents": [view.documents[i] for i in order],
+        "features": view.features,
+        "grades": view.grades[order].tolist(),
+        "scores": pack(view.scores[order], np.float64),
+        "values": pack(view.values[order]),
+        "pushes": pack(view.pushes[order]),
+        "levels": levels,
+    }
+
+
+def rank_page(view: RankView) -> ExplorerPage:
+    """Return the page about one query."""
     n_documents, law = len(view.documents), view.distribution
     n_shown = min(n_documents, MAX_DOCUMENTS)
     cut = f"; the best {n_shown:,} are shown" if n_shown < n_documents else ""
@@ -125,7 +207,7 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
         spread = [
             [
                 percent(min(1.0, float(row[:top].sum()))),
-                f"{_mean_rank(row):.1f}",
+                f"{row @ np.arange(1.0, len(row) + 1.0):.1f}",
                 _range(row),
             ]
             for row in marginals
@@ -165,10 +247,6 @@ def _levels(sizes: list[int]) -> str:
     if len(words) > 8:
         words = [*words[:3], "...", words[-1]]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _mean_rank(chances: FloatArray) -> float:
-    return float(chances @ np.arange(1.0, len(chances) + 1.0))
 
 
 def _range(chances: FloatArray) -> str:

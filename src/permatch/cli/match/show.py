@@ -55,8 +55,7 @@ def show(
         check_target(out, "--out", edges, str(model_file))
         model, table = load_for(model_file, edges, read_as, use)
         place = find_id(graph, [str(name) for name in table.graph_ids], edges)
-        from permatch.pages.explorer_data import MatchView
-        from permatch.pages.match_explorer import match_page
+        from permatch.pages.match_explorer import MatchView, match_page
 
         view = MatchView(
             name=str(table.graph_ids[place]),

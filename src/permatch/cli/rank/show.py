@@ -50,8 +50,7 @@ def show(
         check_target(out, "--out", file, str(model_file))
         model = load_ranker(model_file)
         name, documents, values, grades = _find_query(file, model, query)
-        from permatch.pages.explorer_data import rank_view
-        from permatch.pages.rank_explorer import rank_page
+        from permatch.pages.rank_explorer import rank_page, rank_view
 
         view = rank_view(name, documents, values, grades, model)
         rank_page(view).write(out)
