@@ -2,8 +2,8 @@
 
 Numba keeps a compiled function as long as the file it stands in does not change, although
 code of the functions it calls, from other files, has been compiled into it.  After an
-upgrade that would run old code with new.  So the stamp of a kernel covers its own file and
-every kernel file that one imports, directly or not.
+upgrade that would run old code with new.  So the file name of a compiled kernel holds a
+hash of its own source file and of every kernel file that one imports, directly or not.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def fingerprint(path: Path, folder: Path = FOLDER) -> str:
 
 
 class _KernelLocator:
-    """Finds the place of a kernel as Numba does, and widens its stamp."""
+    """Finds the place of a kernel as Numba does, and adds to its file name."""
 
     @classmethod
     def from_function(cls, py_func, py_file):
@@ -49,8 +49,8 @@ class _KernelLocator:
         found = (kind.from_function(py_func, py_file) for kind in others)
         locator = next((each for each in found if each is not None), None)
         if locator is not None:
-            own = locator.get_source_stamp
-            locator.get_source_stamp = lambda: (own(), fingerprint(path))
+            line = locator.get_disambiguator()
+            locator.get_disambiguator = lambda: f"{line}-{fingerprint(path)[:12]}"
         return locator
 
 
