@@ -33,11 +33,6 @@ def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
     return (left - right) ** 2
 
 
-def absolute_difference(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the elementwise absolute difference of node features."""
-    return np.abs(left - right)
-
-
 @dataclass(frozen=True, eq=False)
 class BipartiteGraph:
     """A graph with m nodes on either side and a feature vector on every edge.

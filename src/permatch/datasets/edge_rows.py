@@ -265,14 +265,10 @@ def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:
         if graph.allowed is None:
             continue
         if (maximum_bipartite_matching(csr_array(graph.allowed)) < 0).any():
+            n_left, n_right = graph.n_sides
+            n_listed = graph.allowed[:n_left, :n_right].sum()
             raise InfeasibleGraphError(
-                f"the edges listed must contain a perfect matching; the "
-                f"{_n_listed(graph)} of {np.prod(graph.n_sides)} edges of graph "
+                f"the edges listed must contain a perfect matching; the {n_listed} of "
+                f"{n_left * n_right} edges of graph "
                 f"{columns.ids[0][1][g]!r} in {columns.name} do not. List more, or drop it."
             )
-
-
-def _n_listed(graph: BipartiteGraph) -> int:
-    """Return how many edges of the table a graph has."""
-    n_left, n_right = graph.n_sides
-    return 0 if graph.allowed is None else int(graph.allowed[:n_left, :n_right].sum())

@@ -17,15 +17,13 @@ import numpy as np
 from permatch._files import Gauge
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
-from permatch.datasets.letor_blocks import (
+from permatch.datasets.letor_rows import (
+    BYTE_ORDER_MARK,
     Block,
+    damage_reported,
     join_blocks,
     join_documents,
     join_queries,
-)
-from permatch.datasets.letor_rows import (
-    BYTE_ORDER_MARK,
-    damage_reported,
     open_bytes,
     read_blocks,
 )

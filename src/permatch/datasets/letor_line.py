@@ -24,30 +24,16 @@ class Line(NamedTuple):
 def parse_line(line: bytes, place: str) -> Line | None:
     """Parse a line; return None if it is blank or only a comment.
 
-    Parameters
-    ----------
-    line : bytes
-        The line, with or without its end.
-    place : str
-        File and line number, for errors.
-
-    Returns
-    -------
-    Line or None
-        Its features in ascending order.
-
-    Raises
-    ------
-    LetorFileError
-        If it is malformed.
+    Features are put in ascending order; `place` is file and line number, for errors.
     """
     data = line.rstrip(b"\n").partition(b"#")[0]
     try:
         words = _BLANKS.split(data.decode("utf-8").strip(" \t\r"))
     except UnicodeDecodeError as err:
+        shown = line if len(line) <= 40 else line[:37] + b"..."
         raise LetorFileError(
-            f"{place}: a LETOR file must be text, plain or gzip; got the bytes "
-            f"{_shown(line)!r}. Unpack or convert the file."
+            f"{place}: a LETOR file must be text, plain or gzip; got the bytes {shown!r}. "
+            "Unpack or convert the file."
         ) from err
     if words == [""]:
         return None
@@ -115,7 +101,3 @@ def _parse_feature(word: str, place: str) -> tuple[int, float]:
 
 def _short(word: str) -> str:
     return word if len(word) <= 40 else word[:37] + "..."
-
-
-def _shown(line: bytes) -> bytes:
-    return line if len(line) <= 40 else line[:37] + b"..."

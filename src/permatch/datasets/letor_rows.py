@@ -18,12 +18,12 @@ import numpy as np
 from permatch._files import Gauge
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
-from permatch.datasets.letor_blocks import Block
 from permatch.datasets.letor_line import Line, parse_line
 from permatch.errors import LetorFileError
 from permatch.kernels.ranking.letor_text import (
     POWERS,
     UNUSUAL,
+    fill_rows,
     find_document,
     id_changes,
     scan_lines,
@@ -36,6 +36,95 @@ _BYTES_PER_SECOND = 3e7
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+class Block(NamedTuple):
+    """Consecutive rows of a file.
+
+    `queries` has the id of every run of rows of one query and `starts` its first row;
+    `documents` is None if no row names its document.  Row r has the entries up to
+    ``row_ends[r]``.
+    """
+
+    grades: IntArray
+    queries: list[str]
+    starts: IntArray
+    documents: list[str] | None
+    row_ends: IntArray
+    columns: np.ndarray
+    values: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of documents."""
+        return len(self.grades)
+
+    @property
+    def width(self) -> int:
+        """The number of features, as far as this block tells."""
+        return int(self.columns.max()) + 1 if len(self.columns) else 0
+
+    def fill(self, out: np.ndarray) -> None:
+        """Write the features into the rows of `out`, which are 0."""
+        fill_rows(self.row_ends, self.columns, self.values, out)
+
+    def rows(self, first: int, end: int) -> "Block":
+        """Return some of the rows."""
+        runs = slice(
+            int(np.searchsorted(self.starts, first, side="right")) - 1,
+            int(np.searchsorted(self.starts, end)),
+        )
+        before = int(self.row_ends[first - 1]) if first else 0
+        entries = slice(before, int(self.row_ends[end - 1]))
+        return Block(
+            self.grades[first:end],
+            self.queries[runs],
+            np.maximum(self.starts[runs] - first, 0),
+            None if self.documents is None else self.documents[first:end],
+            self.row_ends[first:end] - before,
+            self.columns[entries],
+            self.values[entries],
+        )
+
+
+def join_blocks(blocks: list[Block]) -> Block:
+    """Return consecutive blocks as one."""
+    queries, starts = join_queries(blocks)
+    n_entries = np.cumsum([0] + [len(block.values) for block in blocks])
+    return Block(
+        np.concatenate([block.grades for block in blocks]),
+        queries,
+        starts,
+        join_documents(blocks),
+        np.concatenate(
+            [block.row_ends + n for block, n in zip(blocks, n_entries, strict=False)]
+        ),
+        np.concatenate([block.columns for block in blocks]),
+        np.concatenate([block.values for block in blocks]),
+    )
+
+
+def join_queries(blocks: list[Block]) -> tuple[list[str], IntArray]:
+    """Return the ids and first rows of the queries of consecutive blocks."""
+    queries: list[str] = []
+    starts: list[IntArray] = []
+    n_rows = 0
+    for block in blocks:
+        goes_on = int(bool(queries) and queries[-1] == block.queries[0])
+        queries += block.queries[goes_on:]
+        starts.append(block.starts[goes_on:] + n_rows)
+        n_rows += block.n_rows
+    return queries, np.concatenate(starts)
+
+
+def join_documents(blocks: list[Block]) -> list[str] | None:
+    """Return the document ids of consecutive blocks, empty where there is none."""
+    if all(block.documents is None for block in blocks):
+        return None
+    ids: list[str] = []
+    for block in blocks:
+        ids += [""] * block.n_rows if block.documents is None else block.documents
+    return ids
+
+
 def read_blocks(
     path: str | os.PathLike[str],
     n_features: int | None,
@@ -44,25 +133,10 @@ def read_blocks(
     first_decides: bool = False,
     max_bytes: int | None = None,
 ) -> Iterator[Block]:
-    """Yield the rows of a LETOR file, plain or gzip, block by block.
+    """Yield the rows of a LETOR file, plain or gzip; queries may go on in the next block.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    n_features : int or None
-        Highest feature index allowed; None allows any.
-    largest : float
-        Largest value that the type of the features can hold.
-    first_decides : bool
-        Whether the first block sets `n_features` where it is None.
-    max_bytes : int, optional
-        Limit on the uncompressed text, in bytes.
-
-    Yields
-    ------
-    Block
-        Its last query may continue in the next block.
+    An index above `n_features` or a value above `largest` is refused; with `first_decides`
+    the first block sets `n_features` where it is None.
     """
     reader = _Reader(str(path), n_features, largest)
     with open_bytes(path) as (file, raw), damage_reported(str(path)):
@@ -173,8 +247,7 @@ class _Reader:
             except ValueError:
                 value = np.nan
             if not np.isfinite(value) or b"_" in word:  # float takes 1_000
-                row = int(np.searchsorted(arrays.row_ends[:n_rows], entry, side="right"))
-                at = int(arrays.places[row])
+                at = arrays.line_of(entry, n_rows)
                 stop = text.find(b"\n", at) + 1 or len(text)
                 parse_line(text[at:stop], self.place(text, at))
                 raise AssertionError(f"{word!r} is a number to one parser only")
@@ -185,22 +258,18 @@ class _Reader:
         columns, values = arrays.columns[:n_entries], arrays.values[:n_entries]
         if self.n_features is not None and n_entries and columns.max() >= self.n_features:
             entry = int(np.argmax(columns >= self.n_features))
+            place = self.place(text, arrays.line_of(entry, n_rows))
             raise LetorFileError(
-                f"{self.entry_place(arrays, text, entry, n_rows)}: documents must have at "
-                f"most {self.n_features} features; got index {columns[entry] + 1}. Give a "
-                "larger n_features, or a file with these features only."
+                f"{place}: documents must have at most {self.n_features} features; got "
+                f"index {columns[entry] + 1}. Give a larger n_features, or a file with these features only."
             )
         if n_entries and max(values.max(), -values.min()) > self.largest:
             entry = int(np.argmax(np.abs(values) > self.largest))
+            place = self.place(text, arrays.line_of(entry, n_rows))
             raise LetorFileError(
-                f"{self.entry_place(arrays, text, entry, n_rows)}: values must be at most "
-                f"{self.largest:.3g} in size to be held as float32; got {values[entry]}. "
-                "Read the file as float64."
+                f"{place}: values must be at most {self.largest:.3g} in size to be held as "
+                f"float32; got {values[entry]}. Read the file as float64."
             )
-
-    def entry_place(self, arrays: "_Arrays", text: bytes, entry: int, n_rows: int) -> str:
-        row = int(np.searchsorted(arrays.row_ends[:n_rows], entry, side="right"))
-        return self.place(text, int(arrays.places[row]))
 
     def gather(
         self, arrays: "_Arrays", text: bytes, codes: Any, n_rows: int, n_entries: int
@@ -259,6 +328,11 @@ class _Arrays(NamedTuple):
     columns: np.ndarray
     values: FloatArray
     hard: IntArray
+
+    def line_of(self, entry: int, n_rows: int) -> int:
+        """Return the byte at which the line of an entry begins."""
+        row = int(np.searchsorted(self.row_ends[:n_rows], entry, side="right"))
+        return int(self.places[row])
 
     def add(
         self, line: Line, text: bytes, at: int, stop: int, row: int, entry: int

@@ -18,30 +18,11 @@ Image = Any
 
 
 def read_outline(image: Image = None) -> FloatArray:
-    """Return the outline of the largest object in an image.
+    """Return the vertices (x, y) around the largest object in an image, (n, 2).
 
-    Parameters
-    ----------
-    image : array of shape (height, width), path, or None
-        Black and white, or grey, which is split by Otsu's threshold.  A path may have any
-        format that scikit-image reads.  None: scikit-image's horse.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Vertices (x, y) around the object, in pixels, x to the right and y upwards.  The
-        first vertex is not repeated at the end.
-
-    Raises
-    ------
-    MissingDependencyError
-        If scikit-image is not installed.
-    ImageError
-        If the file is not a readable image, or the image is blank.
-
-    Notes
-    -----
-    The background is what most of the margin shows, so the object may be dark or light.
+    They are in pixels, x to the right and y upwards; the first one is not repeated at the
+    end.  Grey images are split by Otsu's threshold.  The background is what most of the
+    margin shows, so the object may be dark or light.
     """
     measure = require("skimage.measure", "vision", what="datasets.silhouettes")
     pixels = _read_pixels(image)
