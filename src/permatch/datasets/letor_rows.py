@@ -32,6 +32,9 @@ from permatch.kernels.ranking.letor_text import (
 # Bytes read per second, a cautious guess: it decides whether a progress bar appears.
 _BYTES_PER_SECOND = 3e7
 
+#: What to do about more features than allowed; commands name their option instead.
+ADVICE = "Give a larger n_features, or a file with these features only."
+
 #: What some editors write at the beginning of UTF-8 text.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -261,7 +264,7 @@ class _Reader:
             place = self.place(text, arrays.line_of(entry, n_rows))
             raise LetorFileError(
                 f"{place}: documents must have at most {self.n_features} features; got "
-                f"index {columns[entry] + 1}. Give a larger n_features, or a file with these features only."
+                f"index {columns[entry] + 1}. {ADVICE}"
             )
         if n_entries and max(values.max(), -values.min()) > self.largest:
             entry = int(np.argmax(np.abs(values) > self.largest))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from permatch._files import Gauge
 from permatch.datasets.letor import RankingData, read_letor
+from permatch.datasets.letor_rows import ADVICE
 from permatch.errors import InvalidOptionError, LetorFileError
 
 _STANDARD_INPUT = "standard input"
-#: The end of the reader's message about a file with too many features.
-ADVICE = "Give a larger n_features, or a file with these features only."
 
 
 @contextmanager
