@@ -15,6 +15,7 @@ from permatch.cli.shared.report import (
     join_pairs,
     percent,
     percent_of_log,
+    plain_table,
     plural,
 )
 
@@ -38,33 +39,34 @@ _MEANINGS = {
 def describe_accuracy(distribution: "MatchingDistribution") -> dict[str, Any]:
     """Collect what is known about the error."""
     told = distribution.diagnostics
-    return {
-        "certificate": told.certificate,
-        "is_converged": told.is_converged,
+    found = _describe_errors(told) | {
         "log_partition_error": _finite(distribution.log_partition_error),
-        "interval": told.interval,
-        "interval_certificate": told.interval_certificate,
-        "interval_delta": told.delta,
-        "marginal_error": 0.0 if distribution.is_exact else _finite(told.marginal_error),
         "seconds": told.seconds,
         "steps": [_describe_step(step) for step in told.steps],
     }
+    return found | {"marginal_error": 0.0} if distribution.is_exact else found
 
 
 def _describe_step(step: "Diagnostics") -> dict[str, Any]:
     return {
         "engine": step.engine,
         "seconds": step.seconds,
-        "certificate": step.certificate,
-        "is_converged": step.is_converged,
-        "log_partition_error": _finite(step.log_partition_error),
-        "interval": step.interval,
-        "interval_certificate": step.interval_certificate,
-        "interval_delta": step.delta,
-        "marginal_error": _finite(step.marginal_error),
+        **_describe_errors(step),
         "n_samples": step.n_samples,
         "effective_samples": _finite(step.effective_samples),
         "reason": step.reason,
+    }
+
+
+def _describe_errors(told: "Diagnostics") -> dict[str, Any]:
+    return {
+        "certificate": told.certificate,
+        "is_converged": told.is_converged,
+        "log_partition_error": _finite(told.log_partition_error),
+        "interval": told.interval,
+        "interval_certificate": told.interval_certificate,
+        "interval_delta": told.delta,
+        "marginal_error": _finite(told.marginal_error),
     }
 
 
@@ -110,7 +112,7 @@ def log_partition_text(summary: dict[str, Any]) -> str:
 
 def steps_table(steps: list[dict[str, Any]]) -> Table:
     """Lay out the engines tried in turn."""
-    table = Table(header_style="dim", box=None)
+    table = plain_table()
     table.add_column("tried", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     table.add_column("std. error", justify="right", no_wrap=True)
@@ -185,10 +187,7 @@ def _in_words(found: dict[str, Any], labels: tuple) -> Text:
 
 
 def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
-    table = _plain_table()
-    table.add_column("#", justify="right")
-    table.add_column("probability", justify="right", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
+    table = plain_table("#", "probability", "score")
     named = labels != (None, None)
     table.add_column("edges" if named else "columns of rows 0, 1, ...", overflow="fold")
     for rank, found in enumerate(best, start=1):
@@ -203,8 +202,7 @@ def _best_table(best: list[dict[str, Any]], labels: tuple) -> Table:
 
 
 def _samples_table(counts: list[tuple[tuple[int, ...], int]], labels: tuple) -> Table:
-    table = _plain_table()
-    table.add_column("drawn", justify="right", no_wrap=True)
+    table = plain_table("drawn")
     table.add_column("matching", overflow="fold")
     for matching, count in counts:
         table.add_row(str(count), Text(join_edges(list(matching), *labels)))
@@ -220,7 +218,7 @@ def marginals_table(
     cols = cols or [str(k) for k in range(size)]
     if size > MAX_GRID:
         return _best_edges_table(marginals, rows, cols)
-    table = _plain_table()
+    table = plain_table()
     table.add_column("", no_wrap=True)
     for col in cols:
         table.add_column(Text(col), justify="right", min_width=2)
@@ -230,7 +228,7 @@ def marginals_table(
 
 
 def _best_edges_table(marginals: np.ndarray, rows: list[str], cols: list[str]) -> Table:
-    table = _plain_table()
+    table = plain_table()
     table.add_column("", no_wrap=True)
     for _ in range(N_BEST_EDGES):
         table.add_column("")
@@ -253,7 +251,3 @@ def _cell(chance: float) -> Text:
 
 def _style(chance: float) -> str:
     return "bold green" if chance > 0.5 else "" if chance > 0.05 else "dim"
-
-
-def _plain_table() -> Table:
-    return Table(header_style="dim", box=None)

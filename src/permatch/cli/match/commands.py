@@ -1,6 +1,6 @@
-"""``permatch match``: its commands fit, predict and evaluate."""
+"""``permatch match``: its commands fit, predict, evaluate and show."""
 
-import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,6 @@ from permatch.cli.match.report import (
     show_evaluation,
     show_fit,
 )
-from permatch.cli.match.show import show
 from permatch.cli.match.steps import (
     decode_matchings,
     edge_probabilities,
@@ -32,6 +31,7 @@ from permatch.cli.shared.options import (
     AsJson,
     Model,
     NewModel,
+    Page,
     Penalty,
     flag,
     optional,
@@ -39,9 +39,9 @@ from permatch.cli.shared.options import (
 from permatch.cli.shared.steps import (
     check_folds,
     check_target,
-    fit_model,
-    leave_early,
+    fit_and_save,
     nothing_written_if_interrupted,
+    refuse_id,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
 
@@ -127,11 +127,7 @@ def fit(
             more["validation"] = (held_out.graphs, held_out.matchings)
         kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
         model = kind(**options)
-        began = time.perf_counter()
-        if fit_model(model, table.graphs, table.matchings, **more):
-            leave_early(model, model_file)
-        seconds = time.perf_counter() - began
-        model.save(model_file)
+        seconds = fit_and_save(model, model_file, table.graphs, table.matchings, **more)
     summary = describe_fit(model, table, held_out, str(model_file), seconds)
     print_summary(summary, as_json, show_fit)
 
@@ -211,6 +207,85 @@ def evaluate(
     source = {"model": str(model_file), "edges": edges, "decode": decode}
     summary = source | describe_evaluation(model, table, matchings, chances)
     print_summary(summary, as_json, show_evaluation)
+
+
+def show(
+    model_file: Model,
+    edges: Edges,
+    graph: Annotated[
+        str | None,
+        optional(
+            "--graph",
+            "-g",
+            metavar="ID",
+            help="The graph; optional if the table has only one.",
+        ),
+    ] = None,
+    out: Page = Path("match.html"),
+    k: Annotated[
+        int,
+        typer.Option("--k", "-k", min=1, max=1000, help="Most probable matchings to list."),
+    ] = 10,
+    *,
+    use: Use,
+    columns: Columns,
+) -> None:
+    """Write a page about the matchings of one graph.
+
+    Open it in a browser; it needs no network.  It draws the two sides and the
+    edges above a probability you choose, compares the likeliest matching with
+    the one with the fewest expected errors, shows all probabilities as a heat
+    map and lists the k best matchings.  Select an edge by mouse or keyboard to
+    see its features and what each adds to the score.  Labels are marked.
+
+    [bold]Examples[/bold]
+
+      permatch match show model.json test.csv --graph monday
+      permatch match show model.json test.csv -g monday --out monday.html -k 25
+    """
+    read_as = columns.read_as("optional")
+    with nothing_written_if_interrupted():
+        check_target(out, "--out", edges, str(model_file))
+        model, table = load_for(model_file, edges, read_as, use)
+        place = find_id(graph, [str(name) for name in table.graph_ids], edges)
+        from permatch.pages.match_explorer import MatchView, match_page
+
+        view = MatchView(
+            name=str(table.graph_ids[place]),
+            left=_names(table.left_ids[place], table.graphs[place].size),
+            right=_names(table.right_ids[place], table.graphs[place].size),
+            features=table.feature_names,
+            coef=model.coef_,
+            graph=table.graphs[place],
+            distribution=model.distribution(table.graphs[place]),
+            truth=None if table.matchings is None else table.matchings[place],
+            n_best=k,
+            model=type(model).__name__,
+        )
+        with warnings.catch_warnings():  # the page says itself how good they are
+            warnings.simplefilter("ignore", RuntimeWarning)
+            page = match_page(view)
+        page.write(out)
+        kind = "exact" if view.distribution.is_exact else "approximate"
+        typer.echo(
+            f"wrote {out}: graph {view.name}, {' x '.join(map(str, view.graph.n_sides))} "
+            f"nodes, {kind} probabilities. Open it in a browser."
+        )
+
+
+def _names(ids: list[Any], size: int) -> list[str]:
+    """Return a name for every node of a side; dummy nodes are nobody."""
+    extra = [f"(nobody {k})" for k in range(1, size - len(ids) + 1)]
+    return [*map(str, ids), *extra]
+
+
+def find_id(wanted: str | None, names: list[str], source: str) -> int:
+    """Return the place of the graph called `wanted`, or of the only one."""
+    if wanted is None and len(names) == 1:
+        return 0
+    if wanted not in names:
+        refuse_id("--graph", wanted, names, f"{source} has no graph")
+    return names.index(str(wanted))
 
 
 add(match, fit, predict, evaluate, show)

@@ -1,27 +1,30 @@
-"""``permatch rank``: its group, and the commands fit and predict."""
+"""``permatch rank``: its group, and the commands fit, predict, show and export."""
 
-import time
+import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
 
+from permatch._types import FloatArray, IntArray
 from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
-from permatch.cli.rank.export import export
 from permatch.cli.rank.options import FeatureNames, Judged, Learner, Metrics
-from permatch.cli.rank.show import show
 from permatch.cli.rank.steps import load_ranker, new_ranker, stream_scores
-from permatch.cli.shared.options import AsJson, Model, NewModel, Penalty, optional
+from permatch.cli.shared.options import AsJson, Model, NewModel, Page, Penalty, optional
 from permatch.cli.shared.steps import (
     check_folds,
     check_target,
-    fit_model,
-    leave_early,
+    fit_and_save,
     nothing_written_if_interrupted,
     output,
+    refuse_id,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary
+
+if TYPE_CHECKING:
+    from permatch.estimators import BaseRanker
 
 #: Most features that a LETOR file may have.
 MAX_FEATURES = 1 << 20
@@ -125,11 +128,7 @@ def fit(
         elif is_search:
             check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
         model = new_ranker(learner.estimator, options, is_search=is_search)
-        began = time.perf_counter()
-        if fit_model(model, learnt.X, learnt.y, learnt.qid, **more):
-            leave_early(model, model_file)
-        seconds = time.perf_counter() - began
-        model.save(model_file)
+        seconds = fit_and_save(model, model_file, learnt.X, learnt.y, learnt.qid, **more)
     from permatch.cli.rank.report import describe_fit, show_fit
 
     parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
@@ -188,6 +187,144 @@ def predict(
         with output(out) as target:
             for block in stream_scores(file, [model]):
                 write(target, block)
+
+
+def show(
+    model_file: Model,
+    file: Judged,
+    query: Annotated[
+        str | None,
+        optional(
+            "--query",
+            "-q",
+            metavar="ID",
+            help="The query; optional if the file has only one.",
+        ),
+    ] = None,
+    out: Page = Path("rank.html"),
+) -> None:
+    """Write a page that shows how a query's documents are ranked, and why.
+
+    Open it in a browser; it needs no network.  It shows the scores, the
+    probability of every rank (only rankmatch models), and for the document
+    selected by mouse or keyboard which features moved it up or down from the
+    mean of the list.
+
+    [bold]Examples[/bold]
+
+      permatch rank show model.json test.txt --query 76
+      permatch rank show model.json test.txt -q 76 --out query-76.html
+    """
+    with nothing_written_if_interrupted():
+        check_target(out, "--out", file, str(model_file))
+        model = load_ranker(model_file)
+        name, documents, values, grades = _find_query(file, model, query)
+        from permatch.pages.rank_explorer import rank_page, rank_view
+
+        view = rank_view(name, documents, values, grades, model)
+        rank_page(view).write(out)
+        law = view.distribution
+        kind = "scores only"
+        if law is not None:
+            kind = f"{'exact' if law.is_exact else 'approximate'} probabilities"
+        typer.echo(
+            f"wrote {out}: query {name}, {len(documents)} documents, {kind}. Open it in a "
+            "browser."
+        )
+
+
+def _find_query(
+    file: str, model: "BaseRanker", query: str | None
+) -> tuple[str, list[str], FloatArray, IntArray]:
+    """Read as far as the query: its id, and names, features, grades of its documents."""
+    from permatch.datasets.runs import document_names
+
+    names: dict[str, None] = {}
+    found = None
+    for block in stream_scores(file, [model]):
+        qids = [str(name) for name in block.data.qid.tolist()]
+        names |= dict.fromkeys(qids)
+        if query is None and len(names) > 1:
+            break
+        wanted = next(iter(names)) if query is None else query
+        rows = np.flatnonzero([name == wanted for name in qids])
+        if len(rows):
+            called = document_names(block)
+            documents = [called[row] for row in rows]
+            found = wanted, documents, block.data.X[rows], block.data.y[rows]
+            if query is not None:
+                return found
+    if found is None or len(names) > 1:
+        refuse_id("--query", query, list(names), f"{file} has no query")
+    return found
+
+
+def export(
+    model_file: Model,
+    to: Annotated[
+        Literal["onnx", "solr", "elasticsearch-ltr"],
+        optional("--to", "-t", help="Target system."),
+    ],
+    out: Annotated[
+        Path,
+        optional("--out", "-o", metavar="FILE", help="Output file; - for standard output."),
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Name of the model there.")
+    ] = "permatch",
+    feature_names: FeatureNames = None,
+    feature_prefix: Annotated[
+        str,
+        typer.Option(
+            "--feature-prefix",
+            metavar="TEXT",
+            help="Prefix of features without names, followed by a number from 1.",
+        ),
+    ] = "f",
+) -> None:
+    r"""Export a model to a serving system.
+
+    The systems (--to) are:
+
+      onnx               any ONNX runtime: input X (n, d), output scores (n)
+      solr               Solr: a LinearModel for its model store
+      elasticsearch-ltr  Elasticsearch and OpenSearch, with their plugin for
+                         learning to rank: a model/linear for _createmodel
+
+    The model must be fitted with --scaling none, on features computed and
+    named as in the serving system.
+
+    [bold]Examples[/bold]
+
+      permatch rank export model.json --to onnx --out model.onnx
+      permatch rank export model.json --to solr --name shop --out shop.json
+      permatch rank export model.json --to elasticsearch-ltr --out es.json
+      curl -XPUT "$SOLR/schema/model-store" --data-binary @shop.json \
+           -H 'Content-type:application/json'
+      curl -XPOST "$ES/_ltr/_featureset/shop/_createmodel" -d @es.json \
+           -H 'Content-type:application/json'
+    """
+    if not name:
+        raise typer.BadParameter("--name must not be empty.")
+    with nothing_written_if_interrupted():
+        from permatch.datasets.sources import read_feature_names
+        from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
+
+        if str(out) != "-":
+            check_target(out, "--out", str(model_file), str(feature_names or ""))
+        model = load_ranker(model_file)
+        options: Any = {
+            "name": name,
+            "feature_names": read_feature_names(feature_names),
+            "feature_prefix": feature_prefix,
+        }
+        if to == "onnx":
+            data = to_onnx(model, **options)
+        else:
+            write = to_solr if to == "solr" else to_elasticsearch_ltr
+            data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
+        with output(out) as file:
+            file.buffer.write(data)
 
 
 add(rank, fit, predict, evaluate, cross_validation, export, show)

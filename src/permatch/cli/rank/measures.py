@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,26 +44,18 @@ def describe_values(values: FloatArray) -> dict[str, Any]:
     }
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class JudgedScores:
-    """Grades and scores of whole files; features are dropped once they are scored.
+    """Grades of all documents in whole files, and their scores by one method or two.
 
-    Attributes
-    ----------
-    grades : ndarray of shape (n,)
-        Of all documents.
-    scores : list of ndarray of shape (n,)
-        Of one method, or of two to be compared.
-    lengths : ndarray of shape (q,)
-        Documents of every query.
-    queries : list of (file, id)
-        Where every query comes from.
+    Queries have `lengths`, and come from a file and have an id there.  Features are
+    forgotten as soon as they are scored.
     """
 
     grades: IntArray
     scores: list[FloatArray]
     lengths: IntArray
-    queries: list[tuple[str, Any]] = field(default_factory=list)
+    queries: list[tuple[str, Any]]
 
 
 def collect_scores(names: list[str], methods: "list[BaseRanker | Path]") -> JudgedScores:

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,16 @@ def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> boo
         for message in dict.fromkeys(str(warning.message) for warning in caught):
             typer.echo(f"warning: {' '.join(message.split())}", err=True)
     return bool(presses)
+
+
+def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
+    """Fit and save a model, even if interrupted, and return the seconds the fit took."""
+    began = time.perf_counter()
+    if fit_model(model, *data, **more):
+        leave_early(model, path)
+    seconds = time.perf_counter() - began
+    model.save(path)
+    return seconds
 
 
 @contextmanager
