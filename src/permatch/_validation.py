@@ -3,7 +3,7 @@
 import math
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -253,6 +253,15 @@ def check_count(value: Any, name: str, lowest: int) -> int:
             f"{name} must be a whole number of at least {lowest}, got {value!r}."
         )
     return count
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return `value` as one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidOptionError(
+            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
+        )
+    return str(value)
 
 
 def check_weights(sample_weight: Any, n_graphs: int) -> FloatArray:

@@ -28,7 +28,9 @@ def data(rng):
 
 def likelihood(graphs, matchings, alpha, scale):
     """The objective of scaled coefficients, put together from outside."""
-    stacks, weights = stack_graphs(graphs, scale), np.full(len(graphs), 1 / len(graphs))
+    stacks, weights = stack_graphs(graphs), np.full(len(graphs), 1 / len(graphs))
+    for stack in stacks:
+        stack.features[...] /= scale
     return MatchingLikelihood(stacks, matchings, weights, alpha, pm.AutoEngine())
 
 

@@ -147,7 +147,7 @@ answers.append([add_hinges(*subsets, slope, 0, len(given["rows"])), *slope])
 pairs = [given[k] for k in ("order", "ends", "starts", "ones")]
 for spread in (1.0, 1e3):
     slope = np.zeros(len(given["scores"]))
-    value = add_queries(spread * given["scores"], *pairs, 1.0, slope, 0, 1)
+    value = add_queries(spread * given["scores"], *pairs, slope, 0, 1)
     answers.append([value, *slope])
 print(json.dumps(answers))
 """
@@ -186,6 +186,6 @@ def test_plain_python_agrees_with_compiled_code(rng):
     pairs = [given[k] for k in ("order", "ends", "starts", "ones")]
     for spread in (1.0, 1e3):
         slope = np.zeros(6)
-        value = add_queries(spread * given["scores"], *pairs, 1.0, slope, 0, 1)
+        value = add_queries(spread * given["scores"], *pairs, slope, 0, 1)
         answers.append([value, *slope])
     np.testing.assert_allclose(json.loads(done.stdout), answers, rtol=1e-12, atol=1e-13)

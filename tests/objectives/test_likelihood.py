@@ -111,15 +111,3 @@ def test_a_feature_constant_on_a_graph_says_nothing(rng):
     again, grad_again = likelihood(shifted, matchings).value_and_grad(coef)
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(grad_again, grad, atol=1e-12)
-
-
-def test_scaled_features_are_divided(rng):
-    graphs, _ = labelled_graphs(rng, [4, 5, 4])
-    scale = np.array([0.5, 2.0, 10.0])
-    before = graphs[1].features.copy()
-    for plain, scaled in zip(
-        stack_graphs(graphs), stack_graphs(graphs, scale), strict=True
-    ):
-        np.testing.assert_allclose(scaled.features * scale, plain.features)
-        np.testing.assert_array_equal(scaled.members, plain.members)
-    np.testing.assert_array_equal(graphs[1].features, before)

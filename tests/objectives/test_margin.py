@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from permatch.errors import PrecisionError
 from permatch.graphs import BipartiteGraph
 from permatch.inference import all_matchings
-from permatch.objectives import MatchingHinge, hamming_offsets, margin, stack_graphs
+from permatch.objectives import MatchingHinge, margin, stack_graphs
 from permatch.optimizers import minimize_bundle
 
 N_FEATURES = 3
@@ -139,29 +139,6 @@ def test_threads_change_nothing(rng, monkeypatch):
     assert one[1].tolist() == four[1].tolist()
 
 
-def test_without_a_loss_the_best_coefficients_are_zero(rng):
-    def no_loss(labels):
-        return np.zeros_like(hamming_offsets(labels))
-
-    objective = hinge(*labelled_graphs(rng, [3, 4, 4]), loss=no_loss)
-    for start in (None, rng.normal(size=N_FEATURES)):
-        optimum = minimize_bundle(
-            objective.risk_and_subgradient, N_FEATURES, alpha=0.1, start=start
-        )
-        assert optimum.coef.tolist() == [0.0] * N_FEATURES
-        assert optimum.value == 0.0
-        assert optimum.is_converged
-
-
-def test_a_constant_in_the_loss_cancels(rng):
-    graphs, matchings = labelled_graphs(rng, [4, 3])
-    shifted = hinge(graphs, matchings, loss=lambda labels: hamming_offsets(labels) - 7.0)
-    coef = rng.normal(size=N_FEATURES)
-    expected = hinge(graphs, matchings).risk_and_subgradient(coef)
-    found = shifted.risk_and_subgradient(coef)
-    assert found[0] == pytest.approx(expected[0], rel=1e-13)
-
-
 def slack_program_minimum(graphs, matchings, weights, alpha):
     """The penalised minimum, from every constraint of the n-slack program."""
     rows, heights = [], []
@@ -213,13 +190,3 @@ def test_scores_beyond_float64_are_refused(rng):
         pytest.raises(PrecisionError, match="scores must stay finite"),
     ):
         hinge(graphs, matchings).risk_and_subgradient(np.full(N_FEATURES, np.nan))
-
-
-def test_hamming_offsets_count_wrong_rows(rng):
-    labels = np.array([rng.permutation(5) for _ in range(4)])
-    offsets = hamming_offsets(labels)
-    rows = np.arange(5)
-    for table, label in zip(offsets, labels, strict=True):
-        for matching in all_matchings(5)[::7]:
-            assert table[rows, matching].sum() == pytest.approx((matching != label).mean())
-    assert hamming_offsets(np.empty((2, 0), dtype=np.intp)).shape == (2, 0, 0)

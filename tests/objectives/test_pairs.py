@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from permatch.errors import GradeError, InvalidOptionError, PrecisionError
+from permatch.errors import PrecisionError
 from permatch.objectives import PairLikelihood, SubsetLikelihood, draw_subsets, pairs
 
 # Means of losses of order one to a thousand.
@@ -25,36 +25,29 @@ def query_weights(rng):
     return rng.dirichlet(np.ones(len(LENGTHS)))
 
 
-def by_listing(starts, grades, query_weights, scores, gap):
+def by_listing(starts, grades, query_weights, scores):
     value, slope = 0.0, np.zeros(len(scores))
     for first, last, weight in zip(starts[:-1], starts[1:], query_weights, strict=True):
         own, kinds = scores[first:last], grades[first:last]
         better, worse = np.nonzero(kinds[:, None] > kinds)
         if not len(better):
             continue
-        margins = gap * (own[better] - own[worse])
+        margins = own[better] - own[worse]
         value += weight * np.logaddexp(0.0, -margins).mean()
-        shares = weight * gap * np.exp(-np.logaddexp(0.0, margins)) / len(better)
+        shares = weight * np.exp(-np.logaddexp(0.0, margins)) / len(better)
         slope[first:last] += np.bincount(worse, shares, last - first)
         slope[first:last] -= np.bincount(better, shares, last - first)
     return value, slope
 
 
-@pytest.mark.parametrize("gap", [1.0, 0.3])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 15.0, 60.0, 500.0, 1e5])
-def test_equals_listing(spread, gap, grades, query_weights, rng):
+def test_equals_listing(spread, grades, query_weights, rng):
     scores = spread * rng.normal(size=STARTS[-1])
-    loss = PairLikelihood(STARTS, grades, query_weights, gap=gap)
+    loss = PairLikelihood(STARTS, grades, query_weights)
     value, slope = loss.value_and_slope(scores)
-    expected = by_listing(STARTS, grades, query_weights, scores, gap)
+    expected = by_listing(STARTS, grades, query_weights, scores)
     assert value == pytest.approx(expected[0], rel=ROUNDING)
     np.testing.assert_allclose(slope, expected[1], rtol=ROUNDING, atol=1e-15)
-
-
-def test_counts_pairs(grades, query_weights):
-    loss = PairLikelihood(STARTS, grades, query_weights)
-    expected = [(kinds[:, None] > kinds).sum() for kinds in np.split(grades, STARTS[1:-1])]
-    assert loss.n_pairs.tolist() == expected
 
 
 def test_slope_by_differences(grades, query_weights, rng):
@@ -100,7 +93,9 @@ def test_long_list(rng):
     margins = scores[grades == 1][:400, None] - scores[grades == 0]
     losses = np.logaddexp(0.0, -margins).mean()
     assert value == pytest.approx(losses, rel=0.05)
-    expected = -(1.0 / (1.0 + np.exp(margins))).sum(axis=1) / loss.n_pairs[0]
+    expected = -(1.0 / (1.0 + np.exp(margins))).sum(axis=1) / (
+        (grades == 1).sum() * (grades == 0).sum()
+    )
     np.testing.assert_allclose(slope[grades == 1][:400], expected, rtol=1e-11)
 
 
@@ -126,11 +121,6 @@ def test_tasks_hold_every_query_once(grades, query_weights, monkeypatch):
 
 
 def test_refuses_what_makes_no_sense(grades, query_weights):
-    for gap in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(InvalidOptionError, match="gap must be a finite number above 0"):
-            PairLikelihood(STARTS, grades, query_weights, gap=gap)
-    with pytest.raises(GradeError, match="must differ in grade; in each"):
-        PairLikelihood(STARTS, np.zeros_like(grades), query_weights)
     with pytest.raises(PrecisionError, match="Divide the features"):
         PairLikelihood(STARTS, grades, query_weights).value_and_slope(
             np.full(STARTS[-1], np.nan)

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from permatch.errors import GradeError, InvalidOptionError, PrecisionError
+from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.objectives import (
     ListHinge,
     SubsetHinge,
@@ -14,6 +14,7 @@ from permatch.objectives import (
     rank_margin,
     subset_likelihood,
 )
+from permatch.objectives.rank_margin import check_rank_loss
 from tests.objectives.test_subset_likelihood import listed
 
 N_QUERIES, LENGTH = 5, 8
@@ -177,9 +178,7 @@ def test_threads_do_not_change_a_bit(kind, grades, query_weights, rng, monkeypat
 def test_refuses_what_makes_no_sense(grades, query_weights):
     subsets = draw_subsets(STARTS, grades, 3)
     with pytest.raises(InvalidOptionError, match="'ndcg', 'dcg', 'hamming'; got 'map'"):
-        SubsetHinge(subsets, grades, None, query_weights, loss="map")
-    with pytest.raises(GradeError, match="must differ in grade"):
-        ListHinge(STARTS, np.ones_like(grades), query_weights)
+        check_rank_loss("map")
     for hinge in (
         SubsetHinge(subsets, grades, None, query_weights),
         ListHinge(STARTS, grades, query_weights),

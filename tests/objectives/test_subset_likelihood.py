@@ -264,8 +264,6 @@ def test_position_weights_by_name():
 
 def test_refuses_what_it_cannot_do(grades, query_weights, rng):
     subsets = draw_subsets(STARTS, grades, 3)
-    with pytest.raises(InvalidOptionError, match="'average', 'first'; got 'random'"):
-        SubsetLikelihood(subsets, grades, None, query_weights, ties="random")
     large = draw_subsets(STARTS, grades, 21, n_subsets=0.01)
     with pytest.raises(SizeLimitError, match="at most 20.*got 21"):
         SubsetLikelihood(large, grades, None, query_weights)

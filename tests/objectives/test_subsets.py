@@ -11,6 +11,7 @@ from scipy.stats import chi2, chisquare
 from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives import draw_subsets
 from permatch.objectives.grade_runs import sort_by_grade
+from permatch.objectives.subsets import check_subset_options
 
 # A right sampler fails a test of this level once in ten thousand seeds.
 LEVEL = 1e-4
@@ -86,12 +87,6 @@ def test_same_seed_same_subsets():
     )
     np.testing.assert_array_equal(first, second)
     assert (first != other).any()
-
-
-def test_a_generator_moves_on():
-    rng = np.random.default_rng(3)
-    one, two = (draw_subsets(STARTS, GRADES, 3, random_state=rng) for _ in range(2))
-    assert (one.groups[0].rows != two.groups[0].rows).any()
 
 
 def test_subsets_of_a_query_do_not_depend_on_other_queries():
@@ -174,23 +169,23 @@ def test_rare_grade_in_a_long_list():
     assert (grades[rows[:, 1:]] == 0).mean() > 0.99
 
 
+DEFAULTS = {"n_subsets": 0.4, "missing_grades": "skip", "ties": "average"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subset_size": 1}, "at least 2, got 1"),
-        ({"subset_size": 2.5}, "at least 2, got 2.5"),
-        ({"subset_size": "pairs"}, "or 'grades'; got 'pairs'"),
         ({"n_subsets": 0.0}, "above 0.*got 0.0"),
         ({"n_subsets": np.nan}, "above 0.*got nan"),
         ({"n_subsets": "many"}, "above 0.*got 'many'"),
         ({"missing_grades": "drop"}, "'skip', 'fill'; got 'drop'"),
-        ({"random_state": -1}, "random_state must be a non-negative seed"),
+        ({"ties": "random"}, "'average', 'first'; got 'random'"),
     ],
     ids=str,
 )
 def test_refuses_options_out_of_range(options, message):
     with pytest.raises(InvalidOptionError, match=message):
-        draw_subsets(STARTS, GRADES, **{"subset_size": 3, **options})
+        check_subset_options(**{**DEFAULTS, **options})
 
 
 def test_says_how_large_subsets_may_be():

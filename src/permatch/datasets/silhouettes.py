@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import check_count, check_rng
+from permatch._validation import check_choice, check_count, check_rng
 from permatch.datasets.outline import Image, read_outline, resample
 from permatch.errors import ImageError, InvalidOptionError
 from permatch.features.shape_context import outline_tangents, shape_context
@@ -224,10 +224,7 @@ def silhouettes(
     n_points = check_count(n_points, "n_points", 1)
     n_images = check_count(n_images, "n_images", 1)
     low, high = _check_shear(shear)
-    if context not in _CONTEXTS:
-        raise InvalidOptionError(
-            f"context must be one of {', '.join(map(repr, _CONTEXTS))}; got {context!r}."
-        )
+    check_choice(context, "context", _CONTEXTS)
     rng = check_rng(rng)
     contour = _contour(image, n_points, n_contour)
     landmarks = np.sort(rng.choice(len(contour), n_points, replace=False)).astype(np.intp)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from permatch._validation import check_jobs, check_weights
+from permatch._validation import check_choice, check_jobs, check_weights
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
@@ -58,11 +58,7 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         data = check_data_set(graphs, matchings, sample_weight)
         n_features = data[0][0].n_features
         names = check_feature_names(feature_names, n_features)
-        if self.scoring not in _SCORINGS:
-            raise InvalidOptionError(
-                f"scoring must be one of {', '.join(map(repr, _SCORINGS))}; got "
-                f"{self.scoring!r}."
-            )
+        check_choice(self.scoring, "scoring", _SCORINGS)
         if validation is None:
             splits = self._splits(data)
         else:

@@ -8,10 +8,16 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import MAX_SCORE, check_jobs, check_rng, no_perfect_matching
+from permatch._validation import (
+    MAX_SCORE,
+    check_choice,
+    check_jobs,
+    check_rng,
+    no_perfect_matching,
+)
 from permatch.decoding import bayes_matching, best_matching
 from permatch.distribution import MatchingDistribution
-from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
+from permatch.errors import InfeasibleGraphError, PrecisionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
 from permatch.graphs import BipartiteGraph, check_graphs
@@ -96,10 +102,7 @@ class BaseMatcher(LinearModel):
         list of ndarray of shape (m,)
             Left node i of a graph is matched to right node ``matching[i]``.
         """
-        if decode not in _DECODERS:
-            raise InvalidOptionError(
-                f"decode must be one of {', '.join(map(repr, _DECODERS))}; got {decode!r}."
-            )
+        check_choice(decode, "decode", _DECODERS)
         if decode == "bayes":
             tables = self.predict_marginals(graphs)
             return [

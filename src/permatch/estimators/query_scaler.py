@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from permatch._types import IntArray
-from permatch.errors import InvalidOptionError, InvalidQueriesError, NotFittedError
+from permatch._validation import check_choice
+from permatch.errors import InvalidQueriesError, NotFittedError
 from permatch.kernels.ranking.query_scaling import (
     scale_minmax,
     scale_minmax_sparse,
@@ -100,7 +101,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _learn(self, X: Any, documents: Any, qid: Any, group: Any) -> QueryRows:
-        _check_method(self.method)
+        check_choice(self.method, "method", METHODS)
         rows = _rows_of(qid, group, documents.shape[0])
         names = _column_names(X)
         if names is not None:
@@ -214,7 +215,7 @@ def scale_within_queries(
     ndarray or sparse rows of shape (n, d)
         `out`, if given.
     """
-    _check_method(method)
+    check_choice(method, "method", METHODS)
     starts = np.ascontiguousarray(starts, dtype=np.int64)
     if sparse.issparse(documents):
         return _scale_sparse(documents, starts, method)
@@ -263,13 +264,6 @@ def _rows_of(qid: Any, group: Any, n_documents: int) -> QueryRows:
     if qid is None and group is None:
         group = [n_documents]
     return query_rows(qid, group, n_documents)
-
-
-def _check_method(method: Any) -> None:
-    if method not in METHODS:
-        raise InvalidOptionError(
-            f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}."
-        )
 
 
 def _column_names(X: Any) -> np.ndarray | None:

@@ -69,15 +69,6 @@ def check_budget(value: Any, name: str) -> float | None:
     return float(value)
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return `value` as one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise InvalidOptionError(
-            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
-        )
-    return str(value)
-
-
 def check_flag(value: Any, name: str) -> bool:
     """Return `value` as a boolean."""
     if not isinstance(value, bool | np.bool_):

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray, Scores
-from permatch._validation import check_batch, check_jobs
-from permatch.errors import InvalidOptionError
+from permatch._validation import check_batch, check_choice, check_jobs
 from permatch.inference.base import Job, check_feasible
 from permatch.kernels.sliced import infer_bethe
 
@@ -59,10 +58,7 @@ def log_partition_bounds(
     >>> round(lower, 1), round(upper, 1)
     (861.9, 867.8)
     """
-    if method not in METHODS:
-        raise InvalidOptionError(
-            f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}."
-        )
+    check_choice(method, "method", METHODS)
     batch = check_batch(scores)
     job = Job(check_jobs(n_jobs))
     ends = np.zeros((batch.n_graphs, 2))

@@ -8,7 +8,8 @@ import numpy as np
 
 from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
-from permatch.inference._options import check_choice, keep
+from permatch._validation import check_choice
+from permatch.inference._options import keep
 from permatch.inference.sampling.perfect import PerfectSampler, Trials
 from permatch.inference.sampling.weighted import balanced_weights, columns_by_entropy
 from permatch.kernels.bounds import fill_huber_law, huber_law_nodes

@@ -8,13 +8,13 @@ import numpy as np
 
 from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
+from permatch._validation import check_choice
 from permatch.errors import PrecisionError
 from permatch.inference._options import (
     LEAST_FRACTION,
     MOST_DRAWS,
     RandomEngine,
     check_budget,
-    check_choice,
     check_flag,
     check_fraction,
     check_limited_count,

@@ -8,12 +8,17 @@ from typing import ClassVar, Self
 import numpy as np
 
 from permatch._types import FloatArray, IntArray, Scores, Seed
-from permatch._validation import check_count, check_rng, check_scores, enough_memory
+from permatch._validation import (
+    check_choice,
+    check_count,
+    check_rng,
+    check_scores,
+    enough_memory,
+)
 from permatch.inference._options import (
     LEAST_FRACTION,
     RandomEngine,
     check_budget,
-    check_choice,
     check_fraction,
     check_limited_count,
     higher_limit,

@@ -3,28 +3,18 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch._validation import check_count
+from permatch._validation import check_choice, check_count
 from permatch.errors import InvalidOptionError
 from permatch.metrics.lists import RankedLists, rank_lists
 
 #: No list is longer.
 MAX_CUT = 10**9
-
-
-def _one_of(*choices: str) -> Callable[[Any, str], str]:
-    def check(value: Any, name: str) -> str:
-        if value not in choices:
-            raise InvalidOptionError(
-                f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
-            )
-        return value
-
-    return check
 
 
 def _check_cut(value: Any, name: str) -> int:
@@ -44,10 +34,10 @@ def _check_number(value: Any, name: str) -> float:
 #: What checks an option of a measure, by its name.
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "k": lambda value, name: None if value is None else _check_cut(value, name),
-    "ties": _one_of("stable", "expected"),
+    "ties": partial(check_choice, choices=("stable", "expected")),
     "no_relevant": _check_number,
-    "discount": _one_of("paper", "letor"),
-    "gain": _one_of("exponential", "linear"),
+    "discount": partial(check_choice, choices=("paper", "letor")),
+    "gain": partial(check_choice, choices=("exponential", "linear")),
     "threshold": lambda value, name: check_count(value, name, 1),
     "max_grade": lambda value, name: None if value is None else check_count(value, name, 0),
     "undefined": _check_number,

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_matchings, refuse_masked
-from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOptionError
+from permatch._validation import check_choice, check_count, check_matchings, refuse_masked
+from permatch.errors import InvalidGraphError, InvalidMatchingError
 
 #: How the bins are cut.
 STRATEGIES = ("uniform", "quantile")
@@ -96,10 +96,7 @@ def calibration(
     0.3
     """
     n_bins = check_count(n_bins, "n_bins", 1)
-    if strategy not in STRATEGIES:
-        raise InvalidOptionError(
-            f"strategy must be one of {', '.join(map(repr, STRATEGIES))}; got {strategy!r}."
-        )
+    check_choice(strategy, "strategy", STRATEGIES)
     predicted, is_matched = _pool(marginals, matchings)
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     if strategy == "quantile":

@@ -1,7 +1,6 @@
 """Objectives: a coefficient vector in, value and gradient out, summed over graphs."""
 
 from permatch.objectives.likelihood import MatchingLikelihood
-from permatch.objectives.losses import hamming_offsets
 from permatch.objectives.margin import MatchingHinge
 from permatch.objectives.pairs import PairLikelihood
 from permatch.objectives.rank_margin import ListHinge, SubsetHinge
@@ -23,6 +22,5 @@ __all__ = [
     "check_position_weights",
     "draw_subsets",
     "WholeListLikelihood",
-    "hamming_offsets",
     "stack_graphs",
 ]

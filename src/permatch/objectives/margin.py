@@ -24,7 +24,6 @@ from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.kernels.sliced import best_matchings
-from permatch.objectives.losses import LossOffsets, hamming_offsets
 from permatch.objectives.stacks import FeatureStack
 
 # Edges times nodes per task: about a millisecond, so that a thread is worth its start.
@@ -42,9 +41,6 @@ class MatchingHinge:
         The labelled matching of every graph, in the order of the graphs.
     weights : ndarray of shape (n,)
         Weight of every graph; sums to one.
-    loss : callable
-        From the labels (b, m) of a stack to offsets (b, m, m); the loss of the label itself
-        is subtracted.
     n_jobs : int
         Threads.
     """
@@ -54,7 +50,6 @@ class MatchingHinge:
         stacks: list[FeatureStack],
         matchings: Sequence[IntArray],
         weights: FloatArray,
-        loss: LossOffsets = hamming_offsets,
         n_jobs: int = 1,
     ) -> None:
         self.stacks = stacks
@@ -66,16 +61,15 @@ class MatchingHinge:
             )
             for stack in stacks
         ]
-        self._offsets = [loss(labels) for labels in self._labels]
-
-    @property
-    def n_features(self) -> int:
-        """Length of the coefficient vector."""
-        return self.stacks[0].features.shape[3]
+        # The share of wrong rows, split over the edges that are not in the label.
+        self._offsets = [
+            (labels[:, :, None] != np.arange(stack.size)) / max(stack.size, 1)
+            for stack, labels in zip(stacks, self._labels, strict=True)
+        ]
 
     def risk_and_subgradient(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the weighted mean of the hinge at `coef`, and a subgradient there."""
-        terms, slope = [], np.zeros(self.n_features)
+        terms, slope = [], np.zeros(len(coef))
         parts = zip(self.stacks, self._weights, self._labels, self._offsets, strict=True)
         for stack, weight, labels, offsets in parts:
             augmented = stack.scores(coef) + offsets

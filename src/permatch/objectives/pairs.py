@@ -1,21 +1,19 @@
 """The logistic loss of all pairs of documents of different grades.
 
-    value(scores) = sum_k weight_k mean over pairs of log(1 + exp(-gap (s_i - s_j)))
+    value(scores) = sum_k weight_k mean over pairs of log(1 + exp(s_j - s_i))
 
 where document i of query k has a higher grade than its document j.  These are all subsets
-of two documents, ``c_1 - c_2 = gap``, each once.  Pairs are never listed.
+of two documents, each once.  Pairs are never listed.
 """
 
 import math
 
 import numpy as np
 
-from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
-from permatch.errors import GradeError, InvalidOptionError
 from permatch.kernels.ranking.pairs import add_queries
 from permatch.objectives.grade_runs import sort_by_grade
-from permatch.objectives.subset_likelihood import check_finite
+from permatch.objectives.subset_likelihood import check_finite, task_values
 
 # Pairs of a task: about a millisecond, so that a thread is worth its start.
 _TASK_PAIRS = 500_000
@@ -32,20 +30,13 @@ class PairLikelihood:
         The grade of every document.
     query_weights : ndarray of shape (q,)
         The total weight of the pairs of a query; ignored if it has a single grade.
-    gap : float
-        Difference of the weights of the two positions.
     n_jobs : int
         Threads.
-
-    Attributes
-    ----------
-    n_pairs : ndarray of shape (q,)
-        Number of pairs per query.
 
     Notes
     -----
     Time grows with the number of pairs, 1 to 3 ns each while the scores of a query are
-    within 80 / gap of each other; memory with the number of documents.
+    within 80 of each other; memory with the number of documents.
     """
 
     def __init__(
@@ -53,13 +44,8 @@ class PairLikelihood:
         starts: IntArray,
         grades: IntArray,
         query_weights: FloatArray,
-        *,
-        gap: float = 1.0,
         n_jobs: int = 1,
     ) -> None:
-        if not 0.0 < gap < math.inf:
-            raise InvalidOptionError(f"gap must be a finite number above 0; got {gap!r}.")
-        self.gap = float(gap)
         self.n_jobs = n_jobs
         self._starts = np.asarray(starts, dtype=np.intp)
         runs = sort_by_grade(self._starts, grades)
@@ -68,16 +54,10 @@ class PairLikelihood:
         lengths = np.diff(self._starts)
         n_below = np.repeat(self._starts[1:], lengths) - self._ends
         owners = np.repeat(np.arange(len(lengths)), lengths)
-        self.n_pairs = np.bincount(owners, n_below, len(lengths)).astype(np.intp)
-        if not self.n_pairs.any():
-            raise GradeError(
-                "some documents of a query must differ in grade; in each of the "
-                f"{len(self.n_pairs)} queries all grades are equal. Check the grades and "
-                "query ids."
-            )
-        each = np.asarray(query_weights, dtype=np.float64) / np.maximum(self.n_pairs, 1)
-        self._weights = np.where(self.n_pairs > 0, each, 0.0)
-        totals = np.cumsum(self.n_pairs)
+        n_pairs = np.bincount(owners, n_below, len(lengths)).astype(np.intp)
+        each = np.asarray(query_weights, dtype=np.float64) / np.maximum(n_pairs, 1)
+        self._weights = np.where(n_pairs > 0, each, 0.0)
+        totals = np.cumsum(n_pairs)
         wanted = np.arange(_TASK_PAIRS, totals[-1], _TASK_PAIRS)
         cuts = np.searchsorted(totals, wanted) + 1
         self._cuts = np.unique(np.concatenate([[0], cuts, [len(totals)]]))
@@ -85,20 +65,10 @@ class PairLikelihood:
     def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss and its derivative by every score."""
         slope = np.zeros(len(self._order))
-        values = np.empty(len(self._cuts) - 1)
+        own = self._order, self._ends, self._starts, self._weights
 
-        def work(k: int) -> None:
-            values[k] = add_queries(
-                scores,
-                self._order,
-                self._ends,
-                self._starts,
-                self._weights,
-                self.gap,
-                slope,
-                self._cuts[k],
-                self._cuts[k + 1],
-            )
+        def add(first: int, last: int) -> float:
+            return add_queries(scores, *own, slope, first, last)
 
-        run_tasks(work, len(values), self.n_jobs)
+        values = task_values(add, self._cuts, self.n_jobs)
         return check_finite(math.fsum(values)), slope

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_count, refuse_masked
+from permatch._validation import check_choice, check_count, refuse_masked
 from permatch.errors import GradeError, InvalidOptionError
 from permatch.objectives.pairs import PairLikelihood
 from permatch.objectives.rank_margin import (
@@ -89,7 +89,7 @@ def ranking_likelihood(
         refuse_option("form", form, "auto", size, "'all'")
     if size in ("all", "pairs"):
         refuse_option("position_weights", position_weights, None, size, "subsets")
-    check_subset_options(n_subsets, missing_grades, ties)
+    n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     if size == "all":
         return _whole_lists(queries, levels, query_weight, form, n_jobs)
     if size == "pairs":
@@ -137,7 +137,7 @@ def ranking_margin(
     size = check_subset_size(subset_size, ("all", "grades"))
     if size == "all":
         refuse_option("position_weights", position_weights, None, size, "subsets")
-    check_subset_options(n_subsets, missing_grades, ties)
+    n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     check_rank_loss(loss)
     if size == "all":
         counts = has_grades(queries)
@@ -190,11 +190,7 @@ def weigh_queries(
     query_weight : str
         One of `QUERY_WEIGHTS`.
     """
-    if query_weight not in QUERY_WEIGHTS:
-        raise InvalidOptionError(
-            f"query_weight must be one of {', '.join(map(repr, QUERY_WEIGHTS))}; got "
-            f"{query_weight!r}."
-        )
+    check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
     weights = np.asarray(counts, dtype=np.float64)
     if not (weights * queries.weights).any():
         raise GradeError(

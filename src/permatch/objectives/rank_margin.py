@@ -23,16 +23,15 @@ import numpy as np
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
-from permatch.errors import GradeError, InvalidOptionError
+from permatch._validation import check_choice
 from permatch.kernels.ranking.hinge import MAX_SET_SIZE, add_hinges
 from permatch.objectives.subset_likelihood import (
-    PositionWeights,
-    Ties,
+    GradedSubsets,
+    SubsetLoss,
     check_finite,
     check_position_weights,
-    grade_subsets,
+    task_values,
 )
-from permatch.objectives.subsets import Subsets
 
 RankLoss = Literal["ndcg", "dcg", "hamming"]
 
@@ -62,81 +61,34 @@ _LOSSES = {
 
 def check_rank_loss(loss: Any) -> None:
     """Refuse an unknown loss."""
-    if loss not in _LOSSES:
-        raise InvalidOptionError(
-            f"loss must be one of {', '.join(map(repr, _LOSSES))}; got {loss!r}."
-        )
+    check_choice(loss, "loss", _LOSSES)
 
 
-def placement_cost(size: int) -> int:
-    """Return about how many steps the best placement of one list takes."""
-    return size << size if size <= MAX_SET_SIZE else size**3
-
-
-class SubsetHinge:
+class SubsetHinge(SubsetLoss):
     """Structured hinge of subsets in the order of their grades.
 
-    Parameters
-    ----------
-    subsets : Subsets
-        Small lists of documents.
-    grades : ndarray of shape (n,)
-        The grade of every document, at least 0.
-    position_weights : None, "discount" or sequence of float
-        See `check_position_weights`.
-    query_weights : ndarray of shape (q,)
-        The total weight of the subsets of a query.
-    loss : {"ndcg", "dcg", "hamming"}
-        Cost of a wrong placement.
-    ties : {"average", "first"}
-        Documents of equal grade share their positions, or keep the order drawn.
-    n_jobs : int
-        Threads.
+    Takes what `SubsetLoss` takes, and a `loss`: the cost of a wrong placement.
     """
 
-    def __init__(
-        self,
-        subsets: Subsets,
-        grades: IntArray,
-        position_weights: PositionWeights,
-        query_weights: FloatArray,
-        *,
-        loss: RankLoss = "ndcg",
-        ties: Ties = "average",
-        n_jobs: int = 1,
-    ) -> None:
-        check_rank_loss(loss)
-        self.n_documents = subsets.n_documents
-        self.n_jobs = n_jobs
-        self._parts = grade_subsets(
-            subsets, grades, position_weights, query_weights, ties, placement_cost
-        )
-        self._losses = [_LOSSES[loss](part.grades) for part in self._parts]
+    def __init__(self, *args: Any, loss: RankLoss = "ndcg", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._losses = {part.size: _LOSSES[loss](part.grades) for part in self._parts}
 
-    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Return the risk and a subgradient of it by the scores."""
-        slope = np.zeros(self.n_documents)
-        terms: list[float] = []
-        for part, losses in zip(self._parts, self._losses, strict=True):
-            values = np.empty(len(part.cuts) - 1)
+    @staticmethod
+    def _cost(size: int) -> int:
+        return size << size if size <= MAX_SET_SIZE else size**3
 
-            def work(k: int, part=part, losses=losses, values=values) -> None:
-                values[k] = add_hinges(
-                    scores,
-                    part.rows,
-                    part.patterns,
-                    part.targets,
-                    losses,
-                    part.weights,
-                    part.position_weights,
-                    slope,
-                    part.cuts[k],
-                    part.cuts[k + 1],
-                )
+    def _add(
+        self, scores: FloatArray, part: GradedSubsets, slope: FloatArray
+    ) -> FloatArray:
+        losses = self._losses[part.size]
+        observed = part.rows, part.patterns, part.targets, losses
+        weights = part.weights, part.position_weights
 
-            run_tasks(work, len(values), self.n_jobs)
-            terms.extend(values)
-        return check_finite(math.fsum(terms)), slope
+        def add(first: int, last: int) -> float:
+            return add_hinges(scores, *observed, *weights, slope, first, last)
+
+        return task_values(add, part.cuts, self.n_jobs)
 
 
 class ListHinge:
@@ -181,12 +133,6 @@ class ListHinge:
         self._queries = np.flatnonzero(is_used)
         n_before = np.cumsum(np.diff(self._starts)[self._queries]) // _TASK_DOCUMENTS
         self._cuts = np.append(np.unique(n_before, return_index=True)[1], len(n_before))
-        if not len(self._queries):
-            raise GradeError(
-                "some documents of a query must differ in grade; in each of the "
-                f"{len(is_used)} queries all grades are equal. Check the grades and query "
-                "ids."
-            )
 
     def _observe(self, k: int, grades: IntArray) -> bool:
         """Fill gains and observed weights of query k; return whether its grades differ."""

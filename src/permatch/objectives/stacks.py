@@ -45,18 +45,14 @@ class FeatureStack:
         return np.einsum("bij,bijd->d", edge_weights, self.features)
 
 
-def stack_graphs(
-    graphs: list[BipartiteGraph], scale: FloatArray | None = None
-) -> list[FeatureStack]:
-    """Stack graphs by size, dividing features by `scale` if given."""
+def stack_graphs(graphs: list[BipartiteGraph]) -> list[FeatureStack]:
+    """Stack graphs by size, copying their features."""
     by_size: dict[int, list[int]] = {}
     for k, graph in enumerate(graphs):
         by_size.setdefault(graph.size, []).append(k)
     stacks = []
     for size, members in sorted(by_size.items()):
         features = np.stack([graphs[k].features for k in members])
-        if scale is not None:
-            features /= scale
         forbidden = None
         if any(graphs[k].allowed is not None for k in members):
             everything = np.ones((size, size), dtype=bool)

@@ -24,7 +24,7 @@ from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.inference import Glynn
 from permatch.kernels.ranking.subsets import MAX_LANE_SIZE, add_short_lists
-from permatch.objectives.subsets import TIES, SubsetGroup, Subsets
+from permatch.objectives.subsets import SubsetGroup, Subsets
 
 Ties = Literal["average", "first"]
 PositionWeights = Any  # None, "discount", or a non-increasing sequence
@@ -39,25 +39,10 @@ _SUBSETS_PER_STACK = 2048
 
 
 def check_position_weights(position_weights: PositionWeights, size: int) -> FloatArray:
-    """Return the weight of every position of a list, best first.
+    """Return the weight of every position of a list, best first, (size,).
 
-    Parameters
-    ----------
-    position_weights : None, "discount" or sequence of float
-        None: ``size - j`` at position j = 1 .. size, as in the paper; ``"discount"``:
-        ``1 / log2(1 + j)``; or the weights themselves, non-increasing.
-    size : int
-        Number of positions.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-        Finite, non-increasing, not all equal.
-
-    Raises
-    ------
-    InvalidOptionError
-        If the weights do not satisfy this.
+    None stands for ``size - j`` at position j = 1 .. size, as in the paper, "discount" for
+    ``1 / log2(1 + j)``.  Other weights must be finite, non-increasing and not all equal.
 
     Examples
     --------
@@ -135,6 +120,11 @@ class GradedSubsets:
     targets: FloatArray
     cuts: IntArray
 
+    @property
+    def size(self) -> int:
+        """Documents of a subset, m."""
+        return self.rows.shape[1]
+
 
 def grade_subsets(
     subsets: Subsets,
@@ -149,10 +139,6 @@ def grade_subsets(
     A subset of query k weighs ``query_weights[k]`` over the number of its subsets; one of m
     documents costs ``cost(m)``, in units of which a task has about `_TASK_COST`.
     """
-    if ties not in TIES:
-        raise InvalidOptionError(
-            f"ties must be one of {', '.join(map(repr, TIES))}; got {ties!r}."
-        )
     each = np.asarray(query_weights, dtype=np.float64) / np.maximum(subsets.counts, 1)
     graded = []
     for group in subsets.groups:
@@ -195,6 +181,19 @@ def _cut_tasks(group: SubsetGroup, per_task: int) -> IntArray:
     return np.unique(np.append(cuts, 0))
 
 
+def task_values(
+    work: Callable[[int, int], float], cuts: IntArray, n_jobs: int
+) -> FloatArray:
+    """Return ``work(cuts[k], cuts[k + 1])`` for every task k."""
+    values = np.empty(len(cuts) - 1)
+
+    def task(k: int) -> None:
+        values[k] = work(cuts[k], cuts[k + 1])
+
+    run_tasks(task, len(values), n_jobs)
+    return values
+
+
 def check_finite(value: float) -> float:
     """Return the value of a loss, or raise if it is not finite."""
     if not math.isfinite(value):
@@ -205,8 +204,8 @@ def check_finite(value: float) -> float:
     return value
 
 
-class SubsetLikelihood:
-    """Negative log-likelihood of subsets in the order of their grades.
+class SubsetLoss:
+    """A loss of subsets in the order of their grades.
 
     Parameters
     ----------
@@ -222,11 +221,6 @@ class SubsetLikelihood:
         Documents of equal grade share their positions, or keep the order drawn.
     n_jobs : int
         Threads.
-
-    Notes
-    -----
-    O(M^2) exponentials and O(M 2^M) additions per subset; memory for the subsets and one
-    slope per document.
     """
 
     def __init__(
@@ -239,6 +233,38 @@ class SubsetLikelihood:
         ties: Ties = "average",
         n_jobs: int = 1,
     ) -> None:
+        self.n_jobs = n_jobs
+        self._n_documents = subsets.n_documents
+        self._parts = grade_subsets(
+            subsets, grades, position_weights, query_weights, ties, self._cost
+        )
+
+    @staticmethod
+    def _cost(size: int) -> int:
+        """Return about how many steps one list takes."""
+        return size << size
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its derivative, or a subgradient, by every score."""
+        slope = np.zeros(self._n_documents)
+        terms = [self._add(scores, part, slope) for part in self._parts]
+        return check_finite(math.fsum(np.concatenate(terms))), slope
+
+    def _add(
+        self, scores: FloatArray, part: GradedSubsets, slope: FloatArray
+    ) -> FloatArray:
+        """Add the slopes of the subsets of one size; return their values, summed or not."""
+        raise NotImplementedError
+
+
+class SubsetLikelihood(SubsetLoss):
+    """Negative log-likelihood of subsets in the order of their grades.
+
+    O(M^2) exponentials and O(M 2^M) additions per subset; memory for the subsets and one
+    slope per document.
+    """
+
+    def __init__(self, subsets: Subsets, *args: Any, **options: Any) -> None:
         largest = max(group.size for group in subsets.groups)
         if largest > MAX_SUBSET_SIZE:
             raise SizeLimitError(
@@ -246,44 +272,24 @@ class SubsetLikelihood:
                 f"cost doubles with every document; got {largest}. Use 'all' for whole "
                 "lists, or a margin (DORM)."
             )
-        self.n_documents = subsets.n_documents
-        self.n_jobs = n_jobs
-        self._parts = grade_subsets(
-            subsets, grades, position_weights, query_weights, ties, lambda m: m << m
-        )
+        super().__init__(subsets, *args, **options)
 
-    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Return the loss and its derivative by every score."""
-        slope = np.zeros(self.n_documents)
-        terms: list[float] = []
-        for part in self._parts:
-            if part.rows.shape[1] > MAX_LANE_SIZE:
-                terms.extend(_add_long_lists(scores, part, slope, self.n_jobs))
-                continue
-            values = np.empty(len(part.cuts) - 1)
+    def _add(
+        self, scores: FloatArray, part: GradedSubsets, slope: FloatArray
+    ) -> FloatArray:
+        if part.size > MAX_LANE_SIZE:
+            return _add_long_lists(scores, part, slope, self.n_jobs)
+        own = part.rows, part.patterns, part.targets, part.weights, part.position_weights
 
-            def work(k: int, part=part, values=values) -> None:
-                values[k] = add_short_lists(
-                    scores,
-                    part.rows,
-                    part.patterns,
-                    part.targets,
-                    part.weights,
-                    part.position_weights,
-                    slope,
-                    part.cuts[k],
-                    part.cuts[k + 1],
-                    (0,) * part.rows.shape[1],
-                )
+        def add(first: int, last: int) -> float:
+            return add_short_lists(scores, *own, slope, first, last, (0,) * part.size)
 
-            run_tasks(work, len(values), self.n_jobs)
-            terms.extend(values)
-        return check_finite(math.fsum(terms)), slope
+        return task_values(add, part.cuts, self.n_jobs)
 
 
 def _add_long_lists(
     scores: FloatArray, part: GradedSubsets, slope: FloatArray, n_jobs: int
-) -> list[float]:
+) -> FloatArray:
     """Return the values of subsets too long for lanes, and add to `slope`."""
     c, terms = part.position_weights, []
     engine = Glynn(max_size=MAX_SUBSET_SIZE)
@@ -295,7 +301,7 @@ def _add_long_lists(
         check_finite(float(own.sum()))
         placed = engine.infer(own[:, :, None] * c, n_jobs=n_jobs, check=False)
         weights = part.weights[some]
-        terms += list(weights * (placed.log_partition - (targets * own).sum(axis=1)))
+        terms.append(weights * (placed.log_partition - (targets * own).sum(axis=1)))
         steps = weights[:, None] * (placed.marginals @ c - targets)
         slope += np.bincount(rows.ravel(), steps.ravel(), minlength=len(slope))
-    return terms
+    return np.concatenate(terms)

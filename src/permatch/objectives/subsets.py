@@ -20,15 +20,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import check_count, check_rng, enough_memory
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_choice, enough_memory
 from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives.grade_runs import sort_by_grade
 
 MissingGrades = Literal["skip", "fill"]
 _POLICIES = ("skip", "fill")
-#: Observed weights of documents of equal grade in a subset.
-TIES = ("average", "first")
+# Observed weights of documents of equal grade in a subset.
+_TIES = ("average", "first")
 
 # Probabilities of subsets are products of 1 / t!, which underflow soon after.
 _LARGEST = 150
@@ -86,41 +86,15 @@ def draw_subsets(
     *,
     n_subsets: float = 0.4,
     missing_grades: MissingGrades = "skip",
-    random_state: Seed = 0,
+    random_state: int = 0,
 ) -> Subsets:
-    """Draw subsets of every query that contain each of its grades.
+    """Draw subsets of every query that contain each of its grades; options are checked.
 
-    A query of D documents gets ``max(1, round(n_subsets * D * M))`` subsets.  Queries with
-    a single grade, or with more grades than M, are skipped.
-
-    Parameters
-    ----------
-    starts : ndarray of shape (n_queries + 1,)
-        Query k has the documents ``starts[k]:starts[k + 1]``.
-    grades : ndarray of shape (n_documents,)
-        The grade of every document.
-    subset_size : int or "grades"
-        Documents per subset, M; ``"grades"``: the number of grades of the query.
-    n_subsets : float
-        Subsets per query, as a multiple of documents x M.
-    missing_grades : {"skip", "fill"}
-        With M given, skip queries that lack a grade other queries have, or draw subsets
-        with the grades they have.
-    random_state : int, Generator or None
-        Seed or generator.  Every query has its own stream, so its subsets do not depend on
-        the other queries.
-
-    Returns
-    -------
-    Subsets
-        The subsets, best grade first.
-
-    Raises
-    ------
-    InvalidOptionError
-        If an option is outside its range.
-    GradeError
-        If all queries are skipped.
+    A query of D documents gets ``max(1, round(n_subsets * D * M))`` subsets, M being the
+    `subset_size`, or for ``"grades"`` the number of grades of the query.  Queries with a
+    single grade, or with more grades than M, are skipped; with a fixed M also those that
+    lack a grade other queries have, unless `missing_grades` is ``"fill"``.  Every query has
+    its own random stream, so its subsets do not depend on the other queries.
 
     Examples
     --------
@@ -134,19 +108,13 @@ def draw_subsets(
     >>> subsets.counts
     array([3, 0])
     """
-    if isinstance(subset_size, str) and subset_size != "grades":
-        raise InvalidOptionError(
-            f"subset_size must be a whole number of at least 2, or 'grades'; got "
-            f"{subset_size!r}."
-        )
-    share = check_subset_options(n_subsets, missing_grades, TIES[0])
     runs = sort_by_grade(starts, grades)
     n_kinds = runs.counts
     if subset_size == "grades":
         sizes = n_kinds
         is_used = n_kinds > 1
     else:
-        size = check_count(subset_size, "subset_size", 2)
+        size = subset_size
         if size > _LARGEST:
             raise SizeLimitError(
                 f"subset_size must be at most {_LARGEST}, since larger subsets underflow "
@@ -159,11 +127,11 @@ def draw_subsets(
     if not is_used.any():
         raise _nothing_left(subset_size, n_kinds)
     lengths = np.diff(starts)
-    wanted = np.where(is_used, np.maximum(1.0, np.rint(share * lengths * sizes)), 0.0)
+    wanted = np.where(is_used, np.maximum(1.0, np.rint(n_subsets * lengths * sizes)), 0.0)
     n_bytes = 8.0 * float(wanted @ (4 * sizes + 4))
     with enough_memory(f"drawing {wanted.sum():.3g} subsets", n_bytes):
         counts = wanted.astype(np.intp)
-        seeds = _generators(random_state, len(n_kinds))
+        seeds = np.random.default_rng(random_state).spawn(len(n_kinds))
         first_run = np.cumsum(n_kinds) - n_kinds
         groups: dict[int, list[SubsetGroup]] = {}
         for size, n_present in sorted(
@@ -182,14 +150,8 @@ def draw_subsets(
 
 def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> float:
     """Check the options of subsets; return `n_subsets` as a number."""
-    for value, name, choices in (
-        (missing_grades, "missing_grades", _POLICIES),
-        (ties, "ties", TIES),
-    ):
-        if value not in choices:
-            raise InvalidOptionError(
-                f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
-            )
+    check_choice(missing_grades, "missing_grades", _POLICIES)
+    check_choice(ties, "ties", _TIES)
     try:
         share = float(n_subsets)
     except (TypeError, ValueError):
@@ -213,17 +175,6 @@ def _nothing_left(subset_size: Any, n_kinds: IntArray) -> GradeError:
         f"subset_size must be at least {most}, the number of grades in a query; got "
         f"{subset_size}. Use subset_size={most} or more, or 'grades', 'pairs' or 'all'."
     )
-
-
-def _generators(random_state: Seed, n_queries: int) -> list[np.random.Generator]:
-    """Return one generator per query."""
-    try:
-        return list(check_rng(random_state).spawn(n_queries))
-    except InvalidOptionError as err:
-        raise InvalidOptionError(
-            "random_state must be a non-negative seed, a numpy.random.Generator or None; "
-            f"got {random_state!r}."
-        ) from err
 
 
 def _uniforms(

@@ -19,33 +19,41 @@ The curvature by score is that of the independent documents given their counts,
 exactly that of the profile form and within about 1 % of that of the exact form.
 """
 
+import copy
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
 from permatch._parallel import run_tasks
-from permatch._types import FloatArray
-from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_choice
+from permatch.errors import SizeLimitError
+from permatch.kernels.intrinsics import WIDTH
 from permatch.kernels.ranking.levels import (
     EXACT,
     PROFILE,
     SKIPPED,
+    LevelLists,
     count_queries,
     curve_queries,
     slope_queries,
     tilt_queries,
 )
-from permatch.objectives.level_lists import sort_levels
 from permatch.objectives.query_gram import cut_queries, gram_of_queries
 
 FORMS = ("auto", "exact", "profile")
 
-#: Documents of a task, about: enough to make threads worth while, few enough to share.
+# Documents of a task, about: enough to make threads worth while, few enough to share.
 _TASK_SIZE = 1024
-#: A Fourier sum over R levels has about this many points to the power R - 1.
-_MOST_CELLS = 1e9  # about a minute a list and evaluation
+# A Fourier sum over R levels has about this many points to the power R - 1.
 _POINTS_PER_AXIS = 16
+# Cells of a list, its documents times the smaller of these points and the product of
+# ``n_l + 1`` over all grades but the commonest: the most in the exact form of "auto", about
+# 1,000 documents of three grades, and the most of all, about a minute per evaluation.
+_MAX_CELLS = 300_000
+_MOST_CELLS = 1e9
 
 _WORDS = {SKIPPED: "skipped", EXACT: "exact", PROFILE: "profile"}
 
@@ -60,23 +68,14 @@ class WholeListLikelihood:
     grades : ndarray of shape (n,)
         Grade of every document, a whole number of at least 0.
     levels : ndarray of shape (number of grades,)
-        Value of every grade; grades of equal value count as one.
+        Value of every grade, rising.
     query_weights : ndarray of shape (q,)
         Weight of every query; sums to one.
     form : {"auto", "exact", "profile"}
-        The likelihood itself, its upper bound, or the likelihood for queries of at most
-        `max_cells` and the bound for others.
-    max_cells : int
-        Maximum cells of a query in the exact form of "auto": documents times the smaller of
-        16^(R-1) for R grades and the product of ``n_l + 1`` over all grades but the
-        commonest.  The default covers three grades up to about 1,000 documents.
+        The likelihood itself, its upper bound, or the likelihood for lists that are not too
+        long and the bound for others.
     n_jobs : int
         Threads.
-
-    Attributes
-    ----------
-    forms : ndarray of shape (q,)
-        "exact", "profile" or "skipped" (queries with a single grade or weight 0).
 
     Examples
     --------
@@ -90,189 +89,95 @@ class WholeListLikelihood:
 
     def __init__(
         self,
-        starts: np.ndarray,
-        grades: np.ndarray,
-        levels: np.ndarray,
-        query_weights: np.ndarray,
+        starts: IntArray,
+        grades: IntArray,
+        levels: FloatArray,
+        query_weights: FloatArray,
         *,
         form: str = "auto",
-        max_cells: int = 300_000,
         n_jobs: int = 1,
     ) -> None:
         self.starts = np.ascontiguousarray(starts, dtype=np.int64)
         self.query_weights = np.ascontiguousarray(query_weights, dtype=np.float64)
-        self.form = form
         self.n_jobs = n_jobs
-        self._max_cells = max_cells
-        self._lists = sort_levels(self.starts, grades, levels)
+        self._lists = _list_levels(self.starts, grades, levels)
         self._weights = np.repeat(self.query_weights, np.diff(self.starts))
         self._tasks = cut_queries(self.starts, _TASK_SIZE)
         self._codes = self._choose_forms(form)
 
     @property
     def forms(self) -> np.ndarray:
-        """The form of every query: "exact", "profile" or "skipped"."""
+        """The form of every query (q,): "exact", "profile", or "skipped".
+
+        Queries with a single grade or weight 0 are skipped.
+        """
         return np.array([_WORDS[int(code)] for code in self._codes], dtype="U7")
 
-    def in_form(self, form: str) -> "WholeListLikelihood":
-        """Return the likelihood of the same lists in another form.
-
-        Parameters
-        ----------
-        form : {"auto", "exact", "profile"}
-            The form.
-
-        Returns
-        -------
-        WholeListLikelihood
-            Shares all arrays with this one.
-        """
-        other = object.__new__(WholeListLikelihood)
-        other.__dict__.update(self.__dict__)
-        other.form = form
+    def in_form(self, form: str) -> Self:
+        """Return the likelihood of the same lists in another form, sharing all arrays."""
+        other = copy.copy(self)
         other._codes = other._choose_forms(form)
         return other
 
     def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Return the value and its derivative by every score.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n,)
-            Score of every document.
-
-        Returns
-        -------
-        value : float
-            The weighted negative log-likelihood.
-        slope : ndarray of shape (n,)
-            Its derivatives.
-        """
-        scores = _checked(scores)
-        lists, codes = self._lists, self._codes
-        losses = np.zeros(len(self.query_weights))
+        """Return the loss and its derivative by every score."""
         slope = np.empty(len(scores))
+        losses = np.zeros(len(self.query_weights))
 
-        def task(k: int) -> None:
-            span = self._tasks[k], self._tasks[k + 1]
-            marginals = self._tilt(scores, *span, losses)
-            count_queries(
-                self.starts,
-                lists.level_starts,
-                lists.counts,
-                lists.marginal_starts,
-                codes,
-                *span,
-                marginals,
-                losses,
-            )
-            slope_queries(
-                self.starts,
-                lists.places,
-                lists.level_starts,
-                lists.values,
-                lists.marginal_starts,
-                codes,
-                *span,
-                marginals,
-                slope,
-            )
+        def finish(first: int, last: int, marginals: FloatArray) -> None:
+            count_queries(self._lists, self._codes, first, last, marginals, losses)
+            slope_queries(self._lists, self._codes, first, last, marginals, slope)
 
-        run_tasks(task, len(self._tasks) - 1, self.n_jobs)
+        self._tilt(scores, losses, finish)
         slope *= self._weights
         return math.fsum(losses * self.query_weights), slope
 
     def curvature(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors of the second derivatives by the scores.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n,)
-            Score of every document.
-
-        Returns
-        -------
-        variances : ndarray of shape (n,)
-            Weighted variance of the level of every document.
-        loadings : ndarray of shape (n, R - 1)
-            The second derivatives of a query are ``diag(variances) - loadings @
-            loadings.T`` over its documents, and 0 between queries.
+        These are ``diag(variances) - loadings @ loadings.T`` over the documents of a query,
+        with variances (n,) and loadings (n, R - 1), and 0 between queries.
         """
-        scores = _checked(scores)
-        lists = self._lists
-        losses = np.zeros(len(self.query_weights))
         variances = np.zeros(len(scores))
-        most = int(np.max(np.diff(lists.level_starts), initial=1))
+        most = int(np.max(np.diff(self._lists.level_starts), initial=1))
         loadings = np.zeros((len(scores), most - 1))
 
-        def task(k: int) -> None:
-            span = self._tasks[k], self._tasks[k + 1]
-            marginals = self._tilt(scores, *span, losses)
+        def finish(first: int, last: int, marginals: FloatArray) -> None:
             curve_queries(
-                self.starts,
-                lists.level_starts,
-                lists.values,
-                lists.marginal_starts,
-                self._codes,
-                *span,
-                marginals,
-                variances,
-                loadings,
+                self._lists, self._codes, first, last, marginals, variances, loadings
             )
 
-        run_tasks(task, len(self._tasks) - 1, self.n_jobs)
+        self._tilt(scores, np.zeros(len(self.query_weights)), finish)
         variances *= self._weights
         loadings *= np.sqrt(self._weights)[:, None]
         return variances, loadings
 
     def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
-        """Return the second derivatives by the coefficients of a linear score.
+        """Return the second derivatives by the coefficients of a linear score, (d, d).
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n,)
-            Score of every document.
-        documents : ndarray or scipy csr matrix of shape (n, d)
-            Features of every document.
-
-        Returns
-        -------
-        ndarray of shape (d, d)
-            ``documents.T @ curvature @ documents``, positive semidefinite.
-
-        Notes
-        -----
-        O(n d^2) time.  A few thousand documents are copied at a time.
+        O(n d^2) time.  A few thousand documents (n, d) are copied at a time.
         """
         return gram_of_queries(self.starts, *self.curvature(scores), documents)
 
     def _tilt(
-        self, scores: FloatArray, first: int, last: int, losses: FloatArray
-    ) -> FloatArray:
-        """Return the tilted probabilities of some queries; fill their profile losses."""
-        lists = self._lists
-        marginals = np.empty(lists.marginal_starts[last] - lists.marginal_starts[first])
-        tilt_queries(
-            scores,
-            self.starts,
-            lists.places,
-            lists.level_starts,
-            lists.values,
-            lists.counts,
-            lists.marginal_starts,
-            self._codes,
-            first,
-            last,
-            marginals,
-            losses,
-        )
-        return marginals
+        self,
+        scores: FloatArray,
+        losses: FloatArray,
+        finish: Callable[[int, int, FloatArray], None],
+    ) -> None:
+        """Fill the profile losses; hand on the tilted marginals, some queries at a time."""
+        starts = self._lists.marginal_starts
 
-    def _choose_forms(self, form: str) -> np.ndarray:
-        if form not in FORMS:
-            raise InvalidOptionError(
-                f"form must be one of {', '.join(map(repr, FORMS))}; got {form!r}."
-            )
+        def task(k: int) -> None:
+            first, last = self._tasks[k], self._tasks[k + 1]
+            marginals = np.empty(starts[last] - starts[first])
+            tilt_queries(scores, self._lists, self._codes, first, last, marginals, losses)
+            finish(first, last, marginals)
+
+        run_tasks(task, len(self._tasks) - 1, self.n_jobs)
+
+    def _choose_forms(self, form: str) -> IntArray:
+        check_choice(form, "form", FORMS)
         lists = self._lists
         codes = np.full(len(self.query_weights), SKIPPED, dtype=np.int64)
         for q, weight in enumerate(self.query_weights):
@@ -290,16 +195,38 @@ class WholeListLikelihood:
                     f"{q}, with {counts.sum()} documents in {len(counts)} grades, has "
                     f"{n_cells:.1e}. Use form='auto', or 'profile'."
                 )
-            if form == "exact" or n_cells <= self._max_cells:
+            if form == "exact" or n_cells <= _MAX_CELLS:
                 codes[q] = EXACT
         return codes
 
 
-def _checked(scores: FloatArray) -> FloatArray:
-    scores = np.ascontiguousarray(scores, dtype=np.float64)
-    if not np.isfinite(scores).all():
-        raise PrecisionError(
-            "scores must be finite; features times coefficients exceed float64. "
-            "Divide the features by a large number."
-        )
-    return scores
+def _list_levels(starts: IntArray, grades: IntArray, levels: FloatArray) -> LevelLists:
+    """Lay out the levels of every query; ties among counts are broken by value."""
+    n_levels, n_queries = len(levels), len(starts) - 1
+    owners = np.repeat(np.arange(n_queries), np.diff(starts))
+    counts = np.bincount(owners * n_levels + grades, minlength=n_queries * n_levels)
+    counts = counts.reshape(n_queries, n_levels)
+    key = np.where(counts > 0, counts, counts.max(initial=0) + 1)  # absent levels last
+    order = np.argsort(key, axis=1, kind="stable")
+    n_present = (counts > 0).sum(axis=1)
+    places = np.empty((n_queries, n_levels), dtype=np.int64)
+    np.put_along_axis(places, order, np.arange(1, n_levels + 1)[None, :], axis=1)
+    queries = np.nonzero(n_present)[0]
+    places[queries, order[queries, n_present[queries] - 1]] = 0
+    level_starts = np.concatenate([[0], np.cumsum(n_present)]).astype(np.int64)
+    at_query, at_level = np.nonzero(counts)
+    targets = level_starts[at_query] + places[at_query, at_level]
+    listed_values, listed_counts = np.empty(len(targets)), np.empty(len(targets), np.int64)
+    listed_values[targets] = levels[at_level]
+    listed_counts[targets] = counts[at_query, at_level]
+    padded = -(-np.diff(starts) // WIDTH) * WIDTH  # lengths of the rows of the tables
+    return LevelLists(
+        starts=starts,
+        places=places[owners, grades],
+        level_starts=level_starts,
+        values=listed_values,
+        counts=listed_counts,
+        marginal_starts=np.concatenate([[0], np.cumsum(n_present * padded)]).astype(
+            np.int64
+        ),
+    )

@@ -25,6 +25,7 @@ import numpy as np
 from scipy import optimize
 
 from permatch._types import FloatArray
+from permatch._validation import check_choice
 from permatch.errors import InvalidOptionError
 
 ValueAndGrad = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -181,10 +182,7 @@ def minimize(
 
 def check_solver(method: Any, *, is_bounded: bool) -> None:
     """Refuse an unknown solver, or bounds it does not support."""
-    if method not in SOLVERS:
-        raise InvalidOptionError(
-            f"solver must be one of {', '.join(map(repr, SOLVERS))}; got {method!r}."
-        )
+    check_choice(method, "solver", SOLVERS)
     if is_bounded and method != "lbfgs":
         raise InvalidOptionError(
             f"solver {method!r} does not support bounds on the coefficients. Use "

@@ -21,7 +21,13 @@ from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch.inference.auto import AutoEngine
 from permatch.inference.subset_dp import SamplingTable
-from permatch.kernels.ranking.levels import EXACT, PROFILE, count_queries, tilt_queries
+from permatch.kernels.ranking.levels import (
+    EXACT,
+    PROFILE,
+    LevelLists,
+    count_queries,
+    tilt_queries,
+)
 from permatch.kernels.ranking.levels_dp import count_cells, draw_levels, fill_forward
 from permatch.kernels.ranking.levels_draw import reject_levels
 from permatch.kernels.ranking.levels_tilt import padded
@@ -270,22 +276,15 @@ def _infer_list(
     by_value = np.argsort(values)
     places = np.empty(size, dtype=np.int64)  # of the best assignment
     places[np.argsort(scores)] = np.repeat(by_value, counts[by_value])
-    starts, level_starts = np.array([0, size]), np.array([0, n_levels])
-    marginal_starts, forms = np.array([0, marginals.size]), np.array([form])
-    flat, losses = marginals.reshape(-1), np.empty(1)
-    tilt_queries(
-        scores,
-        starts,
-        places,
-        level_starts,
-        values,
-        counts,
-        marginal_starts,
-        forms,
-        0,
-        1,
-        flat,
-        losses,
+    lists = LevelLists(
+        starts=np.array([0, size]),
+        places=places,
+        level_starts=np.array([0, n_levels]),
+        values=values,
+        counts=counts,
+        marginal_starts=np.array([0, marginals.size]),
     )
-    count_queries(starts, level_starts, counts, marginal_starts, forms, 0, 1, flat, losses)
+    forms, flat, losses = np.array([form]), marginals.reshape(-1), np.empty(1)
+    tilt_queries(scores, lists, forms, 0, 1, flat, losses)
+    count_queries(lists, forms, 0, 1, flat, losses)
     return float(losses[0]), marginals

@@ -10,16 +10,14 @@ where the sum over p has positive terms only, so that nothing cancels.  The slop
 are ``E v_{a_i} - v_{a_i}``, the expectation being that given the counts in the exact form
 and that of p_i in the profile form.
 
-Queries lie one behind the other.  Query q has the documents ``starts[q] .. starts[q+1] -
-1`` and the levels ``level_starts[q] .. level_starts[q+1] - 1`` with their values and
-counts, none 0: the largest count first, then rising, as `levels_dp` likes it.  `places`
-gives the position of every document's level among those of its query.  The tables of
-marginals, levels by padded documents, lie one behind the other in a flat array, that of
-query q from ``marginal_starts[q] - marginal_starts[first]`` on.  `forms` says which queries
-are skipped, and which take the exact form.
+The kernels work on queries `first` to ``last - 1`` of `LevelLists`.  Their tables of
+marginals, levels by padded documents, lie one behind the other in a flat array.  `forms`
+says which queries are skipped, and which take the exact form.
 
 The steps are kernels of their own, as each compiles all that it calls.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,47 +41,65 @@ POINT_COST = 0.7
 SKIPPED, EXACT, PROFILE = 0, 1, 2
 
 
+class LevelLists(NamedTuple):
+    """Queries one behind the other, with the levels of each.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (q + 1,)
+        Query q has the documents ``starts[q] .. starts[q+1] - 1``.
+    places : ndarray of shape (n,)
+        The level of every document, as a position among those of its query.
+    level_starts : ndarray of shape (q + 1,)
+        Query q has the levels ``level_starts[q] .. level_starts[q+1] - 1``: the commonest
+        first, then by rising counts, as `levels_dp` likes it.
+    values, counts : ndarrays of shape (number of levels,)
+        Their values, and the number of documents of each, at least 1.
+    marginal_starts : ndarray of shape (q + 1,)
+        Where the table of marginals of each query begins in one array.
+    """
+
+    starts: np.ndarray
+    places: np.ndarray
+    level_starts: np.ndarray
+    values: np.ndarray
+    counts: np.ndarray
+    marginal_starts: np.ndarray
+
+
 @njit(cache=True, nogil=True)
-def tilt_queries(
-    scores,
-    starts,
-    places,
-    level_starts,
-    values,
-    counts,
-    marginal_starts,
-    forms,
-    first,
-    last,
-    marginals,
-    losses,
-):
-    """Fill tilted marginals and profile losses of queries `first` to `last` - 1."""
+def table_of(lists, marginals, first, q):
+    """Return the table of query q in the `marginals` of queries from `first` on."""
+    begin, end = lists.marginal_starts[q], lists.marginal_starts[q + 1]
+    n_levels = lists.level_starts[q + 1] - lists.level_starts[q]
+    at = begin - lists.marginal_starts[first]
+    table = marginals[at : at + end - begin]
+    return table.reshape((n_levels, (end - begin) // n_levels))
+
+
+@njit(cache=True, nogil=True)
+def tilt_queries(scores, lists, forms, first, last, marginals, losses):
+    """Fill tilted marginals and profile losses."""
     for q in range(first, last):
         losses[q] = 0.0
-        begin, n = starts[q], starts[q + 1] - starts[q]
+        begin, n = lists.starts[q], lists.starts[q + 1] - lists.starts[q]
         if forms[q] == SKIPPED:
             continue
-        levels = values[level_starts[q] : level_starts[q + 1]]
-        n_of = counts[level_starts[q] : level_starts[q + 1]]
-        size = marginal_starts[q + 1] - marginal_starts[q]
-        at = marginal_starts[q] - marginal_starts[first]
-        table = marginals[at : at + size]
-        table = table.reshape((levels.shape[0], size // levels.shape[0]))
+        levels = lists.values[lists.level_starts[q] : lists.level_starts[q + 1]]
+        n_of = lists.counts[lists.level_starts[q] : lists.level_starts[q + 1]]
+        table = table_of(lists, marginals, first, q)
         centre = 0.0
         for i in range(n):
             centre += scores[begin + i] / n
         centred = np.empty(n)
         for i in range(n):
             centred[i] = scores[begin + i] - centre
-        observed = places[begin : begin + n]
+        observed = lists.places[begin : begin + n]
         losses[q] = minimise_tilt(centred, levels, n_of, observed, table)
 
 
 @njit(cache=True, nogil=True)
-def count_queries(
-    starts, level_starts, counts, marginal_starts, forms, first, last, marginals, losses
-):
+def count_queries(lists, forms, first, last, marginals, losses):
     """Turn tilted marginals into those given the counts, profile losses into exact ones.
 
     Takes the recursion over counts or Fourier inversion, whichever is quicker; leaves
@@ -92,13 +108,10 @@ def count_queries(
     for q in range(first, last):
         if forms[q] != EXACT:
             continue
-        n = starts[q + 1] - starts[q]
-        n_of = counts[level_starts[q] : level_starts[q + 1]]
+        n = lists.starts[q + 1] - lists.starts[q]
+        n_of = lists.counts[lists.level_starts[q] : lists.level_starts[q + 1]]
         n_levels = n_of.shape[0]
-        size = marginal_starts[q + 1] - marginal_starts[q]
-        at = marginal_starts[q] - marginal_starts[first]
-        table = marginals[at : at + size]
-        table = table.reshape((n_levels, size // n_levels))
+        table = table_of(lists, marginals, first, q)
         products = np.empty((n_levels, n_levels))
         fill_products(table, n, products)
         covariance = np.empty((n_levels - 1, n_levels - 1))
@@ -113,64 +126,37 @@ def count_queries(
 
 
 @njit(cache=True, nogil=True)
-def slope_queries(
-    starts,
-    places,
-    level_starts,
-    values,
-    marginal_starts,
-    forms,
-    first,
-    last,
-    marginals,
-    slopes,
-):
-    """Fill the slopes of the documents of queries `first` to `last` - 1."""
+def slope_queries(lists, forms, first, last, marginals, slopes):
+    """Fill the slopes of the documents."""
     for q in range(first, last):
-        begin, n = starts[q], starts[q + 1] - starts[q]
+        begin, n = lists.starts[q], lists.starts[q + 1] - lists.starts[q]
         for i in range(begin, begin + n):
             slopes[i] = 0.0
         if forms[q] == SKIPPED:
             continue
-        n_levels = level_starts[q + 1] - level_starts[q]
-        width = (marginal_starts[q + 1] - marginal_starts[q]) // n_levels
-        for k in range(n_levels):
-            row = marginal_starts[q] - marginal_starts[first] + k * width
-            level = values[level_starts[q] + k]
+        levels = lists.values[lists.level_starts[q] : lists.level_starts[q + 1]]
+        table = table_of(lists, marginals, first, q)
+        for k in range(levels.shape[0]):
             for i in range(n):
-                observed = values[level_starts[q] + places[begin + i]]
-                slopes[begin + i] += marginals[row + i] * (level - observed)
+                observed = levels[lists.places[begin + i]]
+                slopes[begin + i] += table[k, i] * (levels[k] - observed)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def curve_queries(
-    starts,
-    level_starts,
-    values,
-    marginal_starts,
-    forms,
-    first,
-    last,
-    marginals,
-    variances,
-    loadings,
-):
-    """Fill what makes up the curvature of queries `first` to `last` - 1.
+def curve_queries(lists, forms, first, last, marginals, variances, loadings):
+    """Fill what makes up the curvature.
 
     The covariance of the levels of a query's documents is about ``diag(variances) -
     loadings loadings'``, exactly so in the profile form; `loadings` has one column for each
     of the query's levels but one.  Both are 0 on entry; the marginals are the tilted ones.
     """
     for q in range(first, last):
-        begin, n = starts[q], starts[q + 1] - starts[q]
+        begin, n = lists.starts[q], lists.starts[q + 1] - lists.starts[q]
         if forms[q] == SKIPPED:
             continue
-        levels = values[level_starts[q] : level_starts[q + 1]]
+        levels = lists.values[lists.level_starts[q] : lists.level_starts[q + 1]]
         n_levels = levels.shape[0]
-        size = marginal_starts[q + 1] - marginal_starts[q]
-        at = marginal_starts[q] - marginal_starts[first]
-        table = marginals[at : at + size]
-        table = table.reshape((n_levels, size // n_levels))
+        table = table_of(lists, marginals, first, q)
         products = np.empty((n_levels, n_levels))
         fill_products(table, n, products)
         factor = np.empty((n_levels - 1, n_levels - 1))

@@ -1,8 +1,8 @@
 """The logistic loss of all pairs of documents of different grade, pair by pair.
 
 Documents of a query stand in decreasing order of grade, so those below document i are one
-range.  With ``r = exp(-gap (s_i - s_j))`` a pair loses ``log(1 + r)`` and has the slope
-``gap r / (1 + r)``, up for j and down for i.  One exponential a document will do, as r is
+range.  With ``r = exp(s_j - s_i)`` a pair loses ``log(1 + r)`` and has the slope
+``r / (1 + r)``, up for j and down for i.  One exponential a document will do, as r is
 a product; and one logarithm a tile of pairs, of the product of its ``1 + r``, where the
 tile is short enough for that product to be finite.  Queries whose scores are too far apart
 even for short tiles take an exponential and a logarithm for every pair.
@@ -38,14 +38,14 @@ def add_tile(up, down, pulls, first, last):
 
 
 @njit(cache=True, nogil=True)
-def add_close_pairs(own, ends, gap, middle, pulls):
+def add_close_pairs(own, ends, middle, pulls):
     """Add the shares of all pairs of a query to `pulls`; return their summed loss."""
     n = len(own)
     up = np.empty(n)
     widest = 0.0
     for i in range(n):
-        up[i] = math.exp(gap * (own[i] - middle))
-        widest = max(widest, abs(gap * (own[i] - middle)))
+        up[i] = math.exp(own[i] - middle)
+        widest = max(widest, abs(own[i] - middle))
     # every factor of a product is at most 1 + exp(2 widest)
     tile = min(LONGEST_TILE, int(LARGEST_EXPONENT / (2.0 * widest + 0.7)))
     value = 0.0
@@ -63,14 +63,14 @@ def add_close_pairs(own, ends, gap, middle, pulls):
 
 
 @njit(cache=True, nogil=True)
-def add_distant_pairs(own, ends, gap, pulls):
+def add_distant_pairs(own, ends, pulls):
     """Do what `add_close_pairs` does at any distance, one pair at a time."""
     value = 0.0
     for i in range(len(own)):
         total = 0.0
         loss = 0.0
         for j in range(ends[i], len(own)):
-            margin = gap * (own[i] - own[j])
+            margin = own[i] - own[j]
             ratio = math.exp(-abs(margin))
             share = (1.0 if margin < 0.0 else ratio) / (1.0 + ratio)
             loss += math.log1p(ratio) + max(-margin, 0.0)
@@ -82,7 +82,7 @@ def add_distant_pairs(own, ends, gap, pulls):
 
 
 @njit(cache=True, nogil=True)
-def add_queries(scores, order, ends, starts, weights, gap, slope, first, last):
+def add_queries(scores, order, ends, starts, weights, slope, first, last):
     """Add the slopes of queries ``first .. last - 1``; return their summed value.
 
     `order` lists the documents of every query by decreasing grade; the documents of lower
@@ -101,11 +101,11 @@ def add_queries(scores, order, ends, starts, weights, gap, slope, first, last):
         pulls = np.zeros(len(own))
         below = ends[begin : starts[k + 1]] - begin
         # false for scores that are not finite, which the loss then is not either
-        if gap * (highest - lowest) <= LARGEST_EXPONENT / SHORTEST_TILE - 1.0:
-            loss = add_close_pairs(own, below, gap, middle, pulls)
+        if highest - lowest <= LARGEST_EXPONENT / SHORTEST_TILE - 1.0:
+            loss = add_close_pairs(own, below, middle, pulls)
         else:
-            loss = add_distant_pairs(own, below, gap, pulls)
+            loss = add_distant_pairs(own, below, pulls)
         value += weights[k] * loss
         for t in range(len(own)):
-            slope[documents[t]] = weights[k] * gap * pulls[t]
+            slope[documents[t]] = weights[k] * pulls[t]
     return value
