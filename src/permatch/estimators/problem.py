@@ -22,6 +22,7 @@ from permatch.optimizers import (
     minimize_bundle,
     minimize_newton,
 )
+from permatch.optimizers.lbfgs import count_on
 from permatch.queries import QuerySet
 
 # With more features the second derivatives cost more than the steps they save.
@@ -156,7 +157,7 @@ class WholeListProblem(RankingProblem):
             return replace(
                 first, is_converged=False, is_interrupted=True, message=last.message
             )
-        later = [_after(row, first.history[-1]) for row in last.history]
+        later = [count_on(row, first.history[-1]) for row in last.history]
         return replace(
             last,
             n_iter=first.n_iter + last.n_iter,
@@ -203,9 +204,3 @@ def ranking_problem(
     is_list = isinstance(observed.loss, WholeListLikelihood)
     kind = WholeListProblem if is_list else RankingProblem
     return kind(scale=scale, fitted=fitted, linear=linear, loss=observed.loss)
-
-
-def _after(row: dict[str, float], last: dict[str, float]) -> dict[str, float]:
-    """Return a row of a history with the counts of another added."""
-    counted = ("iteration", "evaluations", "seconds")
-    return {name: row[name] + (last[name] if name in counted else 0.0) for name in row}

@@ -32,7 +32,6 @@ K. C. Kiwiel, "Proximity control in bundle methods for convex nondifferentiable
 minimization", Mathematical Programming 46 (1990).
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +42,7 @@ from scipy import sparse
 
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
+from permatch.optimizers.lbfgs import BaseOptimum, History
 
 _clarabel: Any = clarabel  # compiled, and without stubs
 
@@ -61,45 +61,16 @@ _FAIR_PROMISE = 0.3
 _LOWEST_PULL = 1e-3  # times alpha; as good as none
 
 
-@dataclass(frozen=True, eq=False)
-class BundleOptimum:
-    """Result of a minimisation.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BundleOptimum(BaseOptimum):
+    """The minimum of a penalised risk, converged if the gap is at most the tolerance.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-        The best point seen.
-    value : float
-        The penalised risk there.
-    lower_bound : float
-        Lower bound on the penalised risk of any point.
-    gap : float
-        ``(value - lower_bound) / value``; 0 if the value is 0.
-    n_iter : int
-        Rounds: master problems solved for a next point.
-    n_evaluations : int
-        Evaluations of the risk.
-    is_converged : bool
-        Whether the gap is at most the tolerance.
-    is_interrupted : bool
-        Whether Ctrl-C ended the run.
-    message : str
-        Why it ended.
-    history : list of dict
-        ``iteration``, ``loss`` (the best so far), ``lower_bound``, ``gap``, ``evaluations``
-        and ``seconds``; the first entry is the start itself.
+    The history has ``iteration``, ``loss`` (the best so far), ``lower_bound``, ``gap``,
+    ``evaluations`` and ``seconds``.
     """
 
-    coef: FloatArray
-    value: float
-    lower_bound: float
-    gap: float
-    n_iter: int
-    n_evaluations: int
-    is_converged: bool
-    is_interrupted: bool
-    message: str
-    history: list[dict[str, float]]
+    lower_bound: float  # on the penalised risk of any point
+    gap: float  # (value - lower_bound) / value, 0 if the value is 0
 
 
 def minimize_bundle(
@@ -181,7 +152,7 @@ def minimize_bundle(
         is_converged=is_converged,
         is_interrupted=is_interrupted,
         message=message,
-        history=run.history,
+        history=run.history.rows,
     )
 
 
@@ -201,12 +172,10 @@ class _Run:
         self.lower_bound = 0.0
         self.n_iter = self.n_evaluations = 0
         self.failure = ""
-        self.history: list[dict[str, float]] = []
+        self.history = History(on_iteration)
         self._planes = _Planes(n_features)
         self._pull = 0.0
         self._risk_and_subgradient = risk_and_subgradient
-        self._on_iteration = on_iteration
-        self._began = time.perf_counter()
 
     @property
     def gap(self) -> float:
@@ -252,9 +221,9 @@ class _Run:
 
     def end_with_best(self) -> None:
         """End the history of an interrupted run with what it has reached."""
-        last = self.history[-1] if self.history else None
         reached = self.value, self.lower_bound
-        if last is not None and (last["loss"], last["lower_bound"]) != reached:
+        rows = self.history.rows
+        if rows and (rows[-1]["loss"], rows[-1]["lower_bound"]) != reached:
             self._note()
 
     def _master(self, pull: float) -> FloatArray | None:
@@ -296,17 +265,13 @@ class _Run:
         return float(risk + 0.5 * self.alpha * (point @ point))
 
     def _note(self) -> None:
-        row = {
-            "iteration": self.n_iter,
-            "loss": self.value,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "evaluations": self.n_evaluations,
-            "seconds": time.perf_counter() - self._began,
-        }
-        self.history.append(row)
-        if self._on_iteration is not None:
-            self._on_iteration(row)
+        self.history.add(
+            iteration=self.n_iter,
+            loss=self.value,
+            lower_bound=self.lower_bound,
+            gap=self.gap,
+            evaluations=self.n_evaluations,
+        )
 
 
 class _Planes:

@@ -17,7 +17,7 @@ A gradient that is an estimate is also accepted once `is_zero` says that it may 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,54 +45,60 @@ _FEW_TRIALS = {"lbfgs": {"maxls": 6}}
 _PROGRESS = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class Optimum:
-    """Result of a minimisation.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaseOptimum:
+    """Result of a minimisation."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-        The best point seen.
-    value : float
-        The objective there.
-    grad_norm : float
-        Largest entry of the projected gradient there.
-    n_iter : int
-        Steps taken.
-    n_evaluations : int
-        Evaluations of value and gradient.
-    is_converged : bool
-        Whether `grad_norm` is at most the tolerance, or the gradient may be noise.
-    is_interrupted : bool
-        Whether Ctrl-C ended the run.
-    message : str
-        Why it ended.
-    history : list of dict
-        ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``, cumulative;
-        the first entry is the start, the last one the point returned.
-    has_no_end : bool
-        Whether there is no minimum: the function keeps falling towards infinity.
-    gradient_error : float
-        Largest standard error of an entry of the gradient: 0 if exact, NaN if unknown.
-    is_exact : bool
-        Whether all gradients were exact.
-    doubts : tuple of int
-        Parts of an estimated objective that it reports as unreliable at the end.
+    coef: FloatArray  # the best point seen, (d,)
+    value: float  # the objective there
+    n_iter: int  # steps taken
+    n_evaluations: int  # evaluations of value and gradient
+    is_converged: bool
+    is_interrupted: bool  # whether Ctrl-C ended the run
+    message: str  # why it ended
+    history: list[dict[str, float]]  # cumulative; the first entry is the start
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Optimum(BaseOptimum):
+    """The minimum of a smooth function, converged if its gradient is small or noise.
+
+    The history has ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``;
+    its last entry is the point returned.
     """
 
-    coef: FloatArray
-    value: float
-    grad_norm: float
-    n_iter: int
-    n_evaluations: int
-    is_converged: bool
-    is_interrupted: bool
-    message: str
-    history: list[dict[str, float]]
-    has_no_end: bool = False
-    gradient_error: float = 0.0
-    is_exact: bool = True
-    doubts: tuple[int, ...] = ()
+    grad_norm: float  # largest entry of the projected gradient at `coef`
+    has_no_end: bool = False  # the function keeps falling towards infinity
+    gradient_error: float = 0.0  # largest standard error of an entry, NaN if unknown
+    is_exact: bool = True  # whether all gradients were exact
+    doubts: tuple[int, ...] = ()  # parts that an estimated objective calls unreliable
+
+
+class History:
+    """The entries of a history, with the time since it began; each is shown when made."""
+
+    def __init__(self, on_iteration: Callable[[dict[str, float]], None] | None) -> None:
+        self.rows: list[dict[str, float]] = []
+        self._on_iteration = on_iteration
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning."""
+        return time.perf_counter() - self._began
+
+    def add(self, **row: float) -> None:
+        """Add an entry."""
+        self.rows.append(row | {"seconds": self.seconds})
+        if self._on_iteration is not None:
+            self._on_iteration(self.rows[-1])
+
+
+def count_on(row: dict[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """Return an entry of a history with the counts of what came before added."""
+    return row | {
+        name: row[name] + before[name] for name in ("iteration", "evaluations", "seconds")
+    }
 
 
 def minimize(
@@ -176,7 +182,7 @@ def minimize(
         is_converged=best.grad_norm <= tol or trace.is_within_noise,
         is_interrupted=is_interrupted,
         message=message,
-        history=trace.history,
+        history=trace.history.rows,
     )
 
 
@@ -221,14 +227,12 @@ class _Trace:
         self.is_within_noise = False
         self.are_values_noise = False
         self.n_evaluations = self.n_iter = 0
-        self.history: list[dict[str, float]] = []
+        self.history = History(on_iteration)
         self._value_and_grad = value_and_grad
         self._tol = tol
-        self._on_iteration = on_iteration
         self.is_zero = is_zero
         self._recent: list[_Point] = []  # evaluated since the last iteration ended
         self._noted: _Point | None = None  # that of the last entry of the history
-        self._began = time.perf_counter()
 
     @property
     def _known(self) -> list[_Point]:
@@ -272,13 +276,16 @@ class _Trace:
 
     def end_with_best(self) -> None:
         """End the history with the best point, even one that a line search rejected."""
-        if not self.history or self._noted is self.best:
+        if self._noted is None or self._noted is self.best:
             return
         if self.n_iter == 0:  # the start stays as it is
             self.n_iter = 1
             self._note(self.best)
         else:
-            self.history[-1] |= {"loss": self.best.value, "grad_norm": self.best.grad_norm}
+            self.history.rows[-1] |= {
+                "loss": self.best.value,
+                "grad_norm": self.best.grad_norm,
+            }
 
     def _end_within_noise(self, point: _Point) -> None:
         self.best = point
@@ -296,16 +303,12 @@ class _Trace:
 
     def _note(self, point: _Point) -> None:
         self._noted = point
-        row = {
-            "iteration": self.n_iter,
-            "loss": point.value,
-            "grad_norm": point.grad_norm,
-            "evaluations": self.n_evaluations,
-            "seconds": time.perf_counter() - self._began,
-        }
-        self.history.append(row)
-        if self._on_iteration is not None:
-            self._on_iteration(row)
+        self.history.add(
+            iteration=self.n_iter,
+            loss=point.value,
+            grad_norm=point.grad_norm,
+            evaluations=self.n_evaluations,
+        )
 
 
 def _run(

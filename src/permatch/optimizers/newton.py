@@ -8,14 +8,14 @@ ridge.  Where no step leads down, because of rounding or a poor Hessian, `minimi
 over from the best point.
 """
 
-import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
 
 from permatch._types import FloatArray
-from permatch.optimizers.lbfgs import Optimum, ValueAndGrad, minimize
+from permatch.optimizers.lbfgs import History, Optimum, ValueAndGrad, count_on, minimize
 
 _FAST = 0.1
 _ARMIJO = 1e-4
@@ -35,25 +35,8 @@ def minimize_newton(
 ) -> Optimum:
     """Minimise a smooth convex function using second derivatives.
 
-    Parameters
-    ----------
-    value_and_grad : callable
-        Takes a point (d,) and returns the value and the gradient (d,).
-    hessian : callable
-        Takes a point (d,) and returns the second derivatives (d, d), possibly approximate.
-    start : ndarray of shape (d,)
-        Starting point.
-    tol : float
-        Largest entry of the gradient to reach.
-    max_iter : int
-        Maximum number of steps.
-    on_iteration : callable, optional
-        Called with every new entry of the history.
-
-    Returns
-    -------
-    Optimum
-        The best point seen, converged or not, also after Ctrl-C.
+    Takes and returns what `minimize` does, and `hessian`: from a point (d,) to the second
+    derivatives (d, d), possibly approximate.
 
     Examples
     --------
@@ -77,7 +60,7 @@ def minimize_newton(
                 message = f"max_iter={max_iter} was reached"
                 break
             if not trace.step(hessian):
-                return _fall_back(trace, value_and_grad, tol, max_iter)
+                return _fall_back(trace, value_and_grad, tol, max_iter, on_iteration)
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
@@ -90,7 +73,7 @@ def minimize_newton(
         is_converged=trace.grad_norm <= tol,
         is_interrupted=is_interrupted,
         message=message,
-        history=trace.history,
+        history=trace.history.rows,
     )
 
 
@@ -106,22 +89,15 @@ class _Trace:
         self.coef, self.grad = start, np.zeros_like(start)
         self.value, self.grad_norm = np.nan, np.inf
         self.n_iter = self.n_evaluations = 0
-        self.history: list[dict[str, float]] = []
+        self.history = History(on_iteration)
         self._value_and_grad = value_and_grad
-        self.on_iteration = on_iteration
         self._factor: tuple[FloatArray, bool] | None = None
-        self._began = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Time since the run began."""
-        return time.perf_counter() - self._began
 
     def begin(self) -> None:
         """Evaluate the start."""
         self.value, self.grad = self._evaluate(self.coef)
         self.grad_norm = _largest(self.grad)
-        self.note(self.value, self.grad_norm)
+        self._note()
 
     def step(self, hessian: Callable[[FloatArray], FloatArray]) -> bool:
         """Take one step; return False if none leads down."""
@@ -154,7 +130,7 @@ class _Trace:
                     self._factor = None
                 self.coef, self.value, self.grad, self.grad_norm = coef, value, grad, norm
                 self.n_iter += 1
-                self.note(value, norm)
+                self._note()
                 return True
             share *= 0.5
         return False
@@ -164,57 +140,47 @@ class _Trace:
         self.n_evaluations += 1
         return float(value), grad
 
-    def note(self, value: float, grad_norm: float) -> None:
-        """Add an entry to the history."""
-        row = {
-            "iteration": self.n_iter,
-            "loss": value,
-            "grad_norm": grad_norm,
-            "evaluations": self.n_evaluations,
-            "seconds": self.seconds,
-        }
-        self.history.append(row)
-        if self.on_iteration is not None:
-            self.on_iteration(row)
+    def _note(self) -> None:
+        self.history.add(
+            iteration=self.n_iter,
+            loss=self.value,
+            grad_norm=self.grad_norm,
+            evaluations=self.n_evaluations,
+        )
 
 
 def _fall_back(
-    trace: _Trace, value_and_grad: ValueAndGrad, tol: float, max_iter: int
+    trace: _Trace,
+    value_and_grad: ValueAndGrad,
+    tol: float,
+    max_iter: int,
+    show: Callable[[dict[str, float]], None] | None,
 ) -> Optimum:
     """Continue from the best point by quasi-Newton steps."""
-    n_iter, n_evaluations = trace.n_iter, trace.n_evaluations
-    seconds = trace.seconds
-    show = trace.on_iteration
-
-    def counted_on(row: dict[str, float]) -> dict[str, float]:
-        return row | {
-            "iteration": n_iter + row["iteration"],
-            "evaluations": n_evaluations + row["evaluations"],
-            "seconds": seconds + row["seconds"],
-        }
+    before = {
+        "iteration": trace.n_iter,
+        "evaluations": trace.n_evaluations,
+        "seconds": trace.history.seconds,
+    }
 
     def on_iteration(row: dict[str, float]) -> None:
         if show is not None and row["iteration"]:  # the start was shown already
-            show(counted_on(row))
+            show(count_on(row, before))
 
     rest = minimize(
         value_and_grad,
         trace.coef,
         tol=tol,
-        max_iter=max_iter - n_iter,
+        max_iter=max_iter - trace.n_iter,
         on_iteration=on_iteration,
     )
-    is_better = rest.n_evaluations > 0
-    return Optimum(
-        coef=rest.coef,
-        value=rest.value if is_better else trace.value,
-        grad_norm=rest.grad_norm if is_better else trace.grad_norm,
-        n_iter=n_iter + rest.n_iter,
-        n_evaluations=n_evaluations + rest.n_evaluations,
-        is_converged=rest.is_converged,
-        is_interrupted=rest.is_interrupted,
-        message=rest.message,
-        history=trace.history + [counted_on(row) for row in rest.history[1:]],
+    if not rest.n_evaluations:  # interrupted at once
+        rest = replace(rest, value=trace.value, grad_norm=trace.grad_norm)
+    return replace(
+        rest,
+        n_iter=trace.n_iter + rest.n_iter,
+        n_evaluations=trace.n_evaluations + rest.n_evaluations,
+        history=trace.history.rows + [count_on(row, before) for row in rest.history[1:]],
     )
 
 

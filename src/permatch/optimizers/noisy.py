@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.optimizers.lbfgs import Optimum, minimize
+from permatch.optimizers.lbfgs import Optimum, count_on, minimize
 
 # Evaluations of one gradient to estimate its standard error.
 _SEEDS = 8
@@ -97,26 +97,9 @@ def minimize_noisy(
 ) -> Optimum:
     """Minimise an objective that may be exact, approximate or sampled.
 
-    Parameters
-    ----------
-    objective : NoisyObjective
-        The function to minimise.
-    start : ndarray of shape (d,)
-        Starting point.
-    tol : float
-        Largest entry of the projected gradient to reach.
-    max_iter : int
-        Maximum number of steps in all runs.
-    on_iteration : callable, optional
-        Called with every new entry of the history.
-    **options
-        `method` and `bounds` of `minimize`.
-
-    Returns
-    -------
-    Optimum
-        The end of the last run; counts and history cover all runs, including evaluations
-        with other seeds.
+    Takes what `minimize` does, `method` and `bounds` among the options, and returns the end
+    of the last run; counts and history cover all runs, including evaluations with other
+    seeds.
     """
     share = _FIRST_SHARE if objective.draws else 1.0
     run = _Run(objective.with_effort(share), tol)
@@ -126,13 +109,18 @@ def minimize_noisy(
         run.measure(start)
     except KeyboardInterrupt:
         return whole
+
+    def show(row: dict[str, float]) -> None:
+        if on_iteration is not None:
+            on_iteration(count_on(row, _counts(whole)))
+
     while True:
         found = minimize(
             run.value_and_grad,
             whole.coef,
             tol=tol,
             max_iter=max_iter - whole.n_iter,
-            on_iteration=_counting_on(on_iteration, whole),
+            on_iteration=show,
             is_zero=run.is_zero if run.is_noisy else None,
             **options,
         )
@@ -241,6 +229,7 @@ class _Run:
                 self.measure(found.coef)
             except KeyboardInterrupt:
                 is_interrupted = True
+        counts = _counts(before)
         n_evaluations = before.n_evaluations + found.n_evaluations + self._n_measured
         self._n_measured = 0
         error = float(np.max(self._errors(found.coef), initial=0.0))
@@ -254,7 +243,7 @@ class _Run:
             n_evaluations=n_evaluations,
             is_converged=is_converged and not is_interrupted,
             is_interrupted=is_interrupted,
-            history=before.history + [_after(row, before) for row in found.history],
+            history=before.history + [count_on(row, counts) for row in found.history],
             gradient_error=error,
             is_exact=here.is_exact and (before.is_exact or not before.n_evaluations),
             doubts=here.doubts,
@@ -287,20 +276,8 @@ def _told_apart(n_entries: int) -> float:
     return float(stats.t.isf(_LEVEL / (2 * max(n_entries, 1)), _SEEDS - 1))
 
 
-def _counting_on(
-    on_iteration: Callable[[dict[str, float]], None] | None, before: Optimum
-) -> Callable[[dict[str, float]], None] | None:
-    """Return a callback that sees the counts of all runs."""
-    if on_iteration is None:
-        return None
-    return lambda row: on_iteration(_after(row, before))
-
-
-def _after(row: dict[str, float], before: Optimum) -> dict[str, float]:
-    """Return an entry of the history with what came before added to its counts."""
+def _counts(before: Optimum) -> dict[str, float]:
+    """Return the counts of all runs so far."""
     seconds = before.history[-1]["seconds"] if before.history else 0
-    return row | {
-        "iteration": row["iteration"] + before.n_iter,
-        "evaluations": row["evaluations"] + before.n_evaluations,
-        "seconds": row["seconds"] + seconds,
-    }
+    evaluations = before.n_evaluations
+    return {"iteration": before.n_iter, "evaluations": evaluations, "seconds": seconds}
