@@ -31,16 +31,10 @@ _VALUES_PER_LOOK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class QueryRows:
-    """The rows of every query.
+    """The rows of every query: query k has those from ``starts[k]`` to ``starts[k + 1]``.
 
-    Attributes
-    ----------
-    starts : ndarray of shape (q + 1,)
-        Query k has the rows ``starts[k]:starts[k + 1]``.
-    ids : ndarray of shape (q,)
-        The id of every query, in the order of their first rows.
-    order : ndarray of shape (n,) or None
-        The rows sorted by query; None if they already are.
+    `ids` are in the order of first rows; `order` sorts the rows by query, None if they
+    already are.
     """
 
     starts: IntArray
@@ -209,14 +203,7 @@ def check_documents(X: Any, n_features: int | None = None) -> Any:
 
 def check_grades(y: Any, n_documents: int) -> IntArray:
     """Return grades (n,) as whole numbers from 0 to `LARGEST_GRADE`."""
-    grades = _as_array(y, "y")
-    if grades.ndim == 2 and grades.shape[1] == 1:  # a DataFrame with one column
-        grades = grades[:, 0]
-    if grades.shape != (n_documents,):
-        raise InvalidQueriesError(
-            f"y must have one grade per document, shape ({n_documents},); got shape "
-            f"{grades.shape}."
-        )
+    grades = _as_column(y, "y", "grade", n_documents)
     required = f"grades must be whole numbers from 0 to {LARGEST_GRADE}"
     if grades.dtype.kind not in "iufb":
         try:
@@ -236,21 +223,10 @@ def check_grades(y: Any, n_documents: int) -> IntArray:
 
 
 def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
-    """Return the rows of every query, from ids or group sizes.
+    """Return the rows of every query, in the order of their first rows.
 
-    Parameters
-    ----------
-    qid : array of shape (n,) or None
-        The query of every row.
-    group : array of shape (q,) or None
-        Instead of `qid`: the number of consecutive rows of each query.
-    n_documents : int
-        Number of rows, n.
-
-    Returns
-    -------
-    QueryRows
-        Queries in the order of their first rows.
+    `qid` has the query of every row; `group`, instead, the number of consecutive rows of
+    each query.
     """
     if (qid is None) == (group is None):
         got = "neither" if qid is None else "both"
@@ -260,14 +236,7 @@ def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
         )
     if group is not None:
         return _rows_of_groups(group, n_documents)
-    ids = _as_array(qid, "qid")
-    if ids.ndim == 2 and ids.shape[1] == 1:
-        ids = ids[:, 0]
-    if ids.shape != (n_documents,):
-        raise InvalidQueriesError(
-            f"qid must have one id per document, shape ({n_documents},); got shape "
-            f"{ids.shape}."
-        )
+    ids = _as_column(qid, "qid", "id", n_documents)
     is_missing = _find_missing(ids)
     if is_missing.any():
         row = int(np.argmax(is_missing))
@@ -343,6 +312,19 @@ def _as_array(values: Any, name: str) -> np.ndarray:
         raise InvalidQueriesError(
             f"{name} must be an array; it cannot be converted ({err})."
         ) from err
+
+
+def _as_column(values: Any, name: str, what: str, n_documents: int) -> np.ndarray:
+    """Return one value per document, also from a DataFrame with one column."""
+    array = _as_array(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (n_documents,):
+        raise InvalidQueriesError(
+            f"{name} must have one {what} per document, shape ({n_documents},); got shape "
+            f"{array.shape}."
+        )
+    return array
 
 
 def _find_missing(ids: np.ndarray) -> BoolArray:

@@ -503,8 +503,12 @@ def test_masked_cells_are_empty_cells():
         ({"features": ["overlap", "overlap"]}, TableError, "'overlap' was given two"),
         ({"features": ["height"]}, TableError, "'height' not found in"),
         ({"features": []}, TableError, "at least one feature"),
-        ({"missing": "skip"}, InvalidOptionError, "missing must be one of error, forbid"),
-        ({"labels": "some"}, InvalidOptionError, "labels must be one of optional"),
+        (
+            {"missing": "skip"},
+            InvalidOptionError,
+            "missing must be one of 'error', 'forbid'",
+        ),
+        ({"labels": "some"}, InvalidOptionError, "labels must be one of 'optional'"),
     ],
 )
 def test_faulty_options(write, options, error, message):

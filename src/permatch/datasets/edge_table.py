@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from permatch._types import IntArray
+from permatch._validation import check_choice
 from permatch.datasets.columns import Roles, quoted
 from permatch.datasets.edge_rows import (
     build_graphs,
@@ -31,7 +32,7 @@ from permatch.datasets.edge_rows import (
     read_matchings,
 )
 from permatch.datasets.table_sources import read_columns
-from permatch.errors import FeatureCountError, InvalidOptionError, TableError
+from permatch.errors import FeatureCountError, TableError
 from permatch.graphs import BipartiteGraph, check_labels
 
 MISSING = ("error", "forbid")
@@ -228,11 +229,8 @@ def read_edge_table(
     >>> table.feature_names
     ['distance']
     """
-    for name, value, choices in (("missing", missing, MISSING), ("labels", labels, LABELS)):
-        if value not in choices:
-            raise InvalidOptionError(
-                f"{name} must be one of {', '.join(choices)}; got {value!r}."
-            )
+    check_choice(missing, "missing", MISSING)
+    check_choice(labels, "labels", LABELS)
     if features is not None:
         features = (features,) if isinstance(features, str) else tuple(features)
     roles = Roles(graph, left, right, label, features, labels != "ignored")
