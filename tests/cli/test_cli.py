@@ -152,7 +152,7 @@ def test_engines_lists_every_engine(call):
 def tiny_demo(monkeypatch):
     pytest.importorskip("skimage", reason="the horse comes with scikit-image")
     pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
-    from permatch.pages import demo_data
+    from permatch.pages import demo_learning
     from permatch.pages.demo_learning import Setup
 
     tiny = Setup(
@@ -164,7 +164,7 @@ def tiny_demo(monkeypatch):
         n_images=12,
         n_contour=60,
     )
-    monkeypatch.setattr(demo_data, "SETUP", tiny)
+    monkeypatch.setattr(demo_learning, "SETUP", tiny)
 
 
 def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_path):

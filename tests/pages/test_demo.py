@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("skimage", reason="the horse comes with scikit-image")
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 
-from permatch.pages import demo_data
+from permatch.pages import demo_learning
 from permatch.pages.demo_learning import Setup
 from permatch.pages.demo_page import demo_page
 from permatch.plots import STYLES
@@ -29,7 +29,7 @@ TINY = Setup(
 
 @pytest.fixture(scope="module")
 def demo():
-    return demo_data.run(TINY)
+    return demo_learning.run(TINY)
 
 
 @pytest.fixture(scope="module")

@@ -131,10 +131,10 @@ def _linkage(console: Console, scores: FloatArray) -> None:
 
 def _horse(console: Console, out: Path, jobs: int) -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
-    from permatch.pages import demo_data
+    from permatch.pages import demo_learning
     from permatch.pages.demo_page import demo_page, save_picture
 
-    setup = demo_data.SETUP
+    setup = demo_learning.SETUP
     _heading(console, "2. Image matching: learning to match a horse")
     _say(
         console,
@@ -146,7 +146,7 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
         "with exact gradients.",
     )
     with progress_bar("learning", 1000, 60.0, None) as on_progress:
-        found = demo_data.run(
+        found = demo_learning.run(
             setup,
             n_jobs=jobs,
             on_progress=on_progress and (lambda share: on_progress(int(1000 * share))),

@@ -8,6 +8,7 @@ SVMrank and XGBoost files with ``qid`` have this format too.
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -274,10 +275,10 @@ def _trimmed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _parse_scores(text: bytes, n_before: int, name: str) -> FloatArray:
     lines = text.split(b"\n")
-    try:
-        scores = np.array([float(line) for line in lines])
-    except ValueError:
-        scores = np.array([_score(line) for line in lines])
+    scores = np.full(len(lines), np.nan)
+    with suppress(ValueError):
+        for k, line in enumerate(lines):
+            scores[k] = float(line)
     is_wrong = ~np.isfinite(scores)
     if is_wrong.any():
         first = int(np.argmax(is_wrong))
@@ -287,13 +288,6 @@ def _parse_scores(text: bytes, n_before: int, name: str) -> FloatArray:
             f"number per line; got {got!r}. Write one line per document, in file order."
         )
     return scores
-
-
-def _score(line: bytes) -> float:
-    try:
-        return float(line)
-    except ValueError:
-        return np.nan
 
 
 def _block_end(starts: IntArray, first: int, n_rows: int, n_documents: int) -> int:

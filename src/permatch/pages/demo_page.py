@@ -5,8 +5,7 @@ from typing import Any
 
 from permatch._files import whole_file
 from permatch._optional import require
-from permatch.pages.demo_data import Demo, Example
-from permatch.pages.demo_learning import METHODS
+from permatch.pages.demo_learning import METHODS, Demo, Example
 from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
 
