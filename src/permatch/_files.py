@@ -84,14 +84,7 @@ def reading_at_most(max_bytes: int | None) -> Iterator[None]:
 class Gauge:
     """Count what is read from one file and refuse what exceeds its limits.
 
-    Parameters
-    ----------
-    name : str
-        The file's name in messages.
-    error : type
-        The error to raise.
-    max_bytes : int or None
-        Replaces all limits.
+    Errors are of the type `error` and name the file; `max_bytes` replaces all limits.
     """
 
     def __init__(

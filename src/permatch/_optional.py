@@ -8,29 +8,10 @@ from permatch.errors import MissingDependencyError
 
 
 def require(module: str, extra: str, *, what: str | None = None) -> ModuleType:
-    """Import an optional module, or say which extra to install.
+    """Import an optional module, or say which extra of permatch to install for `what`.
 
     Only a package that is not installed is reported as missing; one that is installed but
     fails to import raises its own error.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name, such as ``"matplotlib.pyplot"``.
-    extra : str
-        The extra of permatch that installs it.
-    what : str, optional
-        The feature that needs it, named in the message.
-
-    Returns
-    -------
-    module : ModuleType
-        The imported module.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the package is not installed.
 
     Examples
     --------

@@ -56,20 +56,10 @@ class QueryRows:
 
 @dataclass(frozen=True, eq=False)
 class QuerySet:
-    """Checked judged lists.
+    """Checked judged lists, n documents of q queries.
 
-    Attributes
-    ----------
-    documents : ndarray or sparse matrix of shape (n, d)
-        One row of features per document: float64, float32, or compressed sparse rows.
-    grades : ndarray of shape (n,)
-        Relevance, at least 0.
-    starts : ndarray of shape (q + 1,)
-        Query k has the rows ``starts[k]:starts[k + 1]``.
-    ids : ndarray of shape (q,)
-        The id of every query.
-    weights : ndarray of shape (q,)
-        The weight of every query; default: 1.
+    `documents` (n, d) are float64, float32 or compressed sparse rows, `grades` (n,) are 0
+    and up.  Query k has the rows ``starts[k]:starts[k + 1]``, an id and a weight.
     """
 
     documents: Any
@@ -129,25 +119,9 @@ def check_queries(
 ) -> QuerySet:
     """Check judged lists and sort their rows by query.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or DataFrame of shape (n, d)
-        One row of features per document.
-    y : array of shape (n,)
-        Grades: whole numbers from 0, the best highest.
-    qid : array of shape (n,), optional
-        The query of every document, in any order.
-    group : array of shape (q,), optional
-        Instead of `qid`: the number of consecutive rows of each query.
-    n_features : int, optional
-        The number of features required.
-    sample_weight : array of shape (n,), optional
-        The weight of each document's query, equal for all documents of a query.
-
-    Returns
-    -------
-    QuerySet
-        `X` is not copied if it is float, contiguous and sorted by query.
+    Queries are given by `qid` or `group`, see `query_rows`.  `n_features` is the number
+    required; `sample_weight` has the weight of each document's query, equal for all its
+    documents.  `X` is not copied if it is float, contiguous and sorted by query.
 
     Examples
     --------

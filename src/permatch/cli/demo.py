@@ -220,10 +220,7 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
 def _pair_table(probabilities: FloatArray) -> Table:
     table = _table("orders \\ newsletter", *NEWSLETTER)
     for name, chances in zip(ORDERS, probabilities, strict=True):
-        styles = ["bold green" if chance > 0.5 else "" for chance in chances]
-        cells = [
-            Text(percent(c), style=style) for c, style in zip(chances, styles, strict=True)
-        ]
+        cells = [Text(percent(c), style="bold green" if c > 0.5 else "") for c in chances]
         table.add_row(name, *cells)
     return table
 

@@ -16,12 +16,7 @@ from permatch.datasets.letor import RankingData
 class Scored:
     """Consecutive documents of whole queries with the scores of one or two models.
 
-    Attributes
-    ----------
-    data : RankingData
-        The documents; `first` is the position in the file of the first one, from 0.
-    scores : list of ndarray
-        One array (n,) per model.
+    `first` is the position in the file of the first document, from 0.
     """
 
     data: RankingData

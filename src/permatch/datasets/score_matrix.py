@@ -34,13 +34,7 @@ class ScoreMatrix:
     column_labels: list[str] | None = None
 
     def find_edge(self, text: str) -> tuple[int, int]:
-        """Return the row and column of the edge ``ROW:COL``, given by label or number.
-
-        Raises
-        ------
-        InvalidMatchingError
-            If there is no such row or column, or more than one.
-        """
+        """Return the row and column of the edge ``ROW:COL``, given by label or number."""
         size = len(self.scores)
         rows, cols = _places(self.row_labels, size), _places(self.column_labels, size)
         found = {
@@ -77,15 +71,7 @@ def _name_some(what: str, labels: list[str] | None) -> str:
 
 
 def read_score_matrix(source: str) -> ScoreMatrix:
-    """Read the score matrix in the file `source`, or in standard input for ``-``.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    InvalidGraphError
-        If it does not hold one square matrix of numbers.
-    """
+    """Read the score matrix in the file `source`, or in standard input for ``-``."""
     name = "standard input" if source == "-" else source
     gauge = Gauge(name, InvalidGraphError)
     if source == "-":

@@ -28,16 +28,7 @@ _SINGLE = (1e-37, 1e38)
 class ExplorerPage(Page):
     """A page with a script, its data, and room for details beside the charts.
 
-    Parameters
-    ----------
-    title : str
-        Heading and title of the page.
-    lead : str
-        One sentence under the heading.
-    script : str
-        Name of the script among the files of this package.
-    data : dict
-        What the script reads, to be written as JSON.
+    `script` is the name of a file of this package; `data` is what it reads, as JSON.
     """
 
     script: str = ""

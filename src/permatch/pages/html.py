@@ -22,15 +22,7 @@ class Markup(str):
 
 @dataclass
 class Page:
-    """A page under construction; every `add_` method appends to it.
-
-    Parameters
-    ----------
-    title : str
-        Heading and title of the page.
-    lead : str
-        One sentence under the heading.
-    """
+    """A page under construction: its title, one sentence under it, and its parts."""
 
     title: str
     lead: str = ""
