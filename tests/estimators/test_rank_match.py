@@ -315,7 +315,7 @@ def test_dorm_learns_from_the_same_subsets():
     for group, other in zip(mine.groups, theirs.groups, strict=True):
         np.testing.assert_array_equal(group.rows, other.rows)
     fits = [model.fit(X, y, qid) for model in models]
-    assert fits[0].n_observations_ == fits[1].n_observations_ == mine.n_subsets
+    assert fits[0].n_observations_ == fits[1].n_observations_ == mine.counts.sum()
 
 
 @pytest.mark.parametrize("subset_size", ["grades", 3, 5, 8, "all"])

@@ -19,22 +19,12 @@ from permatch.queries import check_grades, query_rows
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """Grades of all documents, query by query, sorted by decreasing score.
+    """Grades of all documents, query by query, sorted by decreasing score."""
 
-    Attributes
-    ----------
-    grades, scores : ndarray of shape (n,)
-        Query k has the rows ``starts[k]:starts[k + 1]``.
-    starts : ndarray of shape (q + 1,)
-        Where the queries begin.
-    ranks : ndarray of shape (n,)
-        Position of a row in its list, from 0.
-    """
-
-    grades: IntArray
-    scores: FloatArray
-    starts: IntArray
-    ranks: IntArray
+    grades: IntArray  # (n,); query k has the rows starts[k]:starts[k + 1]
+    scores: FloatArray  # (n,)
+    starts: IntArray  # where the queries begin, and the end, (q + 1,)
+    ranks: IntArray  # position of a row in its list, from 0, (n,)
 
     @property
     def n_queries(self) -> int:

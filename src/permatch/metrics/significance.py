@@ -1,6 +1,5 @@
 """Tests whether two methods differ on the same queries by more than chance."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,22 +85,16 @@ def randomisation_test(
     total = float(differences.sum())
     # Flipping the signs of some takes off twice their sum.
     limit = abs(total) - _ROUNDING * float(np.abs(differences).sum())
-    means = np.empty(n_resamples)
     n_extreme = 0
-
-    def flip(rows: slice) -> None:
-        nonlocal n_extreme
-        size = len(means[rows])
+    for rows in _chunks(n_resamples, n):
+        size = rows.stop - rows.start
         is_flipped = rng.integers(0, 256, (size, -(-n // 8)), dtype=np.uint8)
         flipped = np.unpackbits(is_flipped, axis=1, count=n) @ differences
         n_extreme += int((np.abs(total - 2.0 * flipped) >= limit).sum())
-
-    def draw(rows: slice) -> None:
-        chosen = rng.integers(0, n, (len(means[rows]), n))
+    means = np.empty(n_resamples)
+    for rows in _chunks(n_resamples, n):
+        chosen = rng.integers(0, n, (rows.stop - rows.start, n))
         means[rows] = differences[chosen].mean(axis=1)
-
-    _in_chunks(flip, n_resamples, n)
-    _in_chunks(draw, n_resamples, n)
     low, high = np.quantile(means, [0.025, 0.975])
     return PairedTest(
         difference=total / n,
@@ -164,7 +157,6 @@ def _check_pairs(a: Any, b: Any) -> FloatArray:
     return differences
 
 
-def _in_chunks(work: Callable[[slice], None], n_rows: int, n_columns: int) -> None:
+def _chunks(n_rows: int, n_columns: int) -> list[slice]:
     step = max(1, _DRAWS_TOGETHER // n_columns)
-    for first in range(0, n_rows, step):
-        work(slice(first, min(first + step, n_rows)))
+    return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]

@@ -9,40 +9,17 @@ from permatch._types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class GradeRuns:
-    """Documents sorted by grade.
+    """Documents sorted by grade."""
 
-    Attributes
-    ----------
-    order : ndarray of shape (n,)
-        The documents, query by query, best grade first; equal grades keep their order.
-    begins : ndarray of shape (n_runs,)
-        Where in `order` each run of documents of one query and one grade begins.
-    sizes : ndarray of shape (n_runs,)
-        Documents per run.
-    counts : ndarray of shape (q,)
-        Runs per query: its number of grades.
-    """
-
+    # The documents, query by query, best grade first; equal grades keep their order, (n,).
     order: IntArray
-    begins: IntArray
-    sizes: IntArray
-    counts: IntArray
+    begins: IntArray  # where in `order` each run of one query and one grade begins
+    sizes: IntArray  # documents per run
+    counts: IntArray  # runs per query: its number of grades, (q,)
 
 
 def sort_by_grade(starts: IntArray, grades: IntArray) -> GradeRuns:
-    """Return documents by query and decreasing grade.
-
-    Parameters
-    ----------
-    starts : ndarray of shape (q + 1,)
-        Query k has the documents ``starts[k]:starts[k + 1]``.
-    grades : ndarray of shape (n,)
-        The grade of every document.
-
-    Returns
-    -------
-    GradeRuns
-        Their order, and the runs of equal grade.
+    """Return documents by query and decreasing grade, and the runs of equal grade.
 
     Examples
     --------

@@ -31,28 +31,15 @@ _SEED_STRIDE = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The objective at one point.
-
-    Attributes
-    ----------
-    value : float
-        The objective.
-    grad : ndarray of shape (d,)
-        Its gradient.
-    grad_bounds : ndarray of shape (d,)
-        Bounds on the error of the gradient due to approximation: 0 if inference is exact or
-        samples, NaN if the engine reports no errors.
-    is_exact : bool
-        Whether all inference was exact.
-    doubts : tuple of int
-        Sizes of graphs whose results the engine itself reports as unreliable.
-    """
+    """The objective at one point."""
 
     value: float
-    grad: FloatArray
+    grad: FloatArray  # (d,)
+    # Bounds on the error of the gradient due to approximation, (d,): 0 if inference is
+    # exact or samples, NaN if the engine reports no errors.
     grad_bounds: FloatArray
-    is_exact: bool
-    doubts: tuple[int, ...] = ()
+    is_exact: bool  # whether all inference was exact
+    doubts: tuple[int, ...] = ()  # sizes whose results the engine calls unreliable
 
 
 class InexactError(Exception):
@@ -62,20 +49,8 @@ class InexactError(Exception):
 class MatchingLikelihood:
     """Value and gradient of the regularised negative log-likelihood.
 
-    Parameters
-    ----------
-    stacks : list of FeatureStack
-        The training graphs, sorted by size.
-    matchings : sequence of ndarray
-        The labelled matching of every graph, in the order of the graphs.
-    weights : ndarray of shape (n,)
-        Weight of every graph; sums to one.
-    alpha : float
-        Strength of the quadratic penalty.
-    engine : engine object
-        Computes log-partitions and marginals.
-    n_jobs : int
-        Threads.
+    Takes the training graphs, stacked by size, the labelled `matchings` and the `weights`
+    (n,), which sum to one, of all graphs in their order, and the engine that infers.
     """
 
     def __init__(

@@ -33,16 +33,8 @@ _TASK_COST = 2_000_000
 class MatchingHinge:
     """Value and subgradient of the structured hinge, without a penalty.
 
-    Parameters
-    ----------
-    stacks : list of FeatureStack
-        The training graphs, sorted by size.
-    matchings : sequence of ndarray
-        The labelled matching of every graph, in the order of the graphs.
-    weights : ndarray of shape (n,)
-        Weight of every graph; sums to one.
-    n_jobs : int
-        Threads.
+    Takes the training graphs, stacked by size, and the labelled `matchings` and the
+    `weights` (n,), which sum to one, of all graphs in their order.
     """
 
     def __init__(

@@ -22,19 +22,9 @@ _TASK_PAIRS = 500_000
 class PairLikelihood:
     """Mean logistic loss of the pairs of different grade within queries.
 
-    Parameters
-    ----------
-    starts : ndarray of shape (q + 1,)
-        Query k has the documents ``starts[k]:starts[k + 1]``.
-    grades : ndarray of shape (n,)
-        The grade of every document.
-    query_weights : ndarray of shape (q,)
-        The total weight of the pairs of a query; ignored if it has a single grade.
-    n_jobs : int
-        Threads.
+    Query k has the documents ``starts[k]:starts[k + 1]``, and its pairs have the total
+    weight ``query_weights[k]``, ignored if it has a single grade.
 
-    Notes
-    -----
     Time grows with the number of pairs, 1 to 3 ns each while the scores of a query are
     within 80 of each other; memory with the number of documents.
     """

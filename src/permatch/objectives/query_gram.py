@@ -19,23 +19,10 @@ _BLOCK_SIZE = 4096
 def gram_of_queries(
     starts: np.ndarray, variances: FloatArray, loadings: FloatArray, documents: Any
 ) -> FloatArray:
-    """Return the second derivatives by the coefficients of a linear score.
+    """Return the second derivatives by the coefficients of a linear score, (d, d).
 
-    Parameters
-    ----------
-    starts : ndarray of shape (q + 1,)
-        First document of every query, and the number of documents at the end.
-    variances : ndarray of shape (n,)
-        Diagonal part of the second derivatives by scores.
-    loadings : ndarray of shape (n, k)
-        Factor of the low-rank part subtracted per query.
-    documents : ndarray or scipy csr matrix of shape (n, d)
-        Features of every document.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        Symmetric, always float64.
+    Takes the `starts` (q + 1,) of the queries, `variances` (n,), `loadings` (n, k) and
+    `documents` (n, d), dense or sparse rows.  The result is symmetric and float64.
     """
     n_features = documents.shape[1]
     result = np.zeros((n_features, n_features))

@@ -24,19 +24,8 @@ _BLOCK_SIZE = 4096
 
 
 class QueryLeastSquares:
-    """The objective above, as a function of scaled coefficients.
+    """The objective above, as a function of coefficients of features divided by `scale`.
 
-    Parameters
-    ----------
-    queries : QuerySet
-        The training lists.
-    weights : ndarray of shape (q,)
-        Weight of every query; sums to one.
-    scale : ndarray of shape (d,)
-        Divisor of every feature.
-
-    Notes
-    -----
     O(n d^2) once and O(d^2) per alpha.  A few thousand documents are copied at a time.
     """
 

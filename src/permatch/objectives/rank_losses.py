@@ -40,24 +40,12 @@ _NAMED_LEVELS = ("grades", "gains")
 
 @dataclass(frozen=True, eq=False)
 class ObservedLoss:
-    """A loss over judged lists.
+    """A loss over judged lists."""
 
-    Attributes
-    ----------
-    loss : loss of document scores
-        A `permatch.objectives.ranking.ScoreLoss`.
-    n_observations : int
-        Number of subsets, pairs or lists in the mean.
-    fitted : dict
-        Attributes of a model fitted with it.
-    has_kinks : bool
-        Whether slopes are subgradients.
-    """
-
-    loss: Any
-    n_observations: int
-    fitted: dict[str, Any] = field(default_factory=dict)
-    has_kinks: bool = False
+    loss: Any  # a `permatch.objectives.ranking.ScoreLoss`
+    n_observations: int  # number of subsets, pairs or lists in the mean
+    fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
+    has_kinks: bool = False  # whether slopes are subgradients
 
 
 def ranking_likelihood(
@@ -74,15 +62,7 @@ def ranking_likelihood(
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> ObservedLoss:
-    """Return the negative log-likelihood of whole lists, subsets or pairs.
-
-    Parameters
-    ----------
-    queries : QuerySet
-        The training lists.
-    subset_size : "all", int, "grades" or "pairs"
-        The kind of observation; all options are those of `RankMatch`.
-    """
+    """Return the negative log-likelihood of lists, subsets or pairs, as for `RankMatch`."""
     size = check_subset_size(subset_size, ("all", "grades", "pairs"))
     if size != "all":
         refuse_option("levels", levels, "grades", size, "'all'")
@@ -125,15 +105,7 @@ def ranking_margin(
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> ObservedLoss:
-    """Return the structured hinge of whole lists or subsets.
-
-    Parameters
-    ----------
-    queries : QuerySet
-        The training lists.
-    subset_size : int, "grades" or "all"
-        The kind of observation; all options are those of `DORM`.
-    """
+    """Return the structured hinge of whole lists or subsets, as for `DORM`."""
     size = check_subset_size(subset_size, ("all", "grades"))
     if size == "all":
         refuse_option("position_weights", position_weights, None, size, "subsets")
@@ -180,15 +152,8 @@ def weigh_queries(
 ) -> FloatArray:
     """Return the total weight of every query, (q,), summing to one.
 
-    Parameters
-    ----------
-    queries : QuerySet
-        The training lists.
-    counts : ndarray of shape (q,)
-        Observations per query; queries without any get weight 0.  Weights of the queries
-        multiply the ones chosen here.
-    query_weight : str
-        One of `QUERY_WEIGHTS`.
+    `counts` (q,) are the observations per query; queries without any get weight 0.  The
+    weights of the queries multiply those chosen by `query_weight`.
     """
     check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
     weights = np.asarray(counts, dtype=np.float64)

@@ -98,20 +98,8 @@ class ListHinge:
     factor, ``d_j (s_i - g_i / Z)``: the maximiser is a sort.  Documents of equal grade
     share the mean weight of their positions.
 
-    Parameters
-    ----------
-    starts : ndarray of shape (q + 1,)
-        Query k has the documents ``starts[k]:starts[k + 1]``.
-    grades : ndarray of shape (n,)
-        The grade of every document, at least 0.
-    query_weights : ndarray of shape (q,)
-        The weight of every query; ignored if it has a single grade.
-    n_jobs : int
-        Threads.
-
-    Notes
-    -----
-    O(D log D) for a list of D documents.
+    Query k has the documents ``starts[k]:starts[k + 1]`` and the weight
+    ``query_weights[k]``, ignored if it has a single grade.  O(D log D) for D documents.
     """
 
     def __init__(

@@ -34,14 +34,7 @@ class ScoreLoss(Protocol):
 class LinearScores:
     """The linear map from scaled coefficients to document scores, and its transpose.
 
-    Parameters
-    ----------
-    documents : ndarray or sparse matrix of shape (n, d)
-        One row of features per document.
-    scale : ndarray of shape (d,)
-        Divisor of every feature.
-    n_jobs : int
-        Threads.
+    `documents` (n, d) are dense or sparse rows, `scale` (d,) divides every feature.
     """
 
     def __init__(self, documents: Any, scale: FloatArray, n_jobs: int = 1) -> None:
@@ -90,17 +83,7 @@ class LinearScores:
 
 
 class LinearRanking:
-    """A penalised loss as a function of the scaled coefficients.
-
-    Parameters
-    ----------
-    linear : LinearScores
-        From coefficients to scores.
-    loss : ScoreLoss
-        From scores to a value and slopes.
-    alpha : float
-        Strength of the quadratic penalty.
-    """
+    """A loss with a quadratic penalty, as a function of the scaled coefficients."""
 
     def __init__(self, linear: LinearScores, loss: ScoreLoss, alpha: float) -> None:
         self.linear = linear

@@ -10,21 +10,11 @@ from permatch.graphs import BipartiteGraph
 
 @dataclass(frozen=True, eq=False)
 class FeatureStack:
-    """Graphs of one size m.
+    """b graphs of one size m."""
 
-    Attributes
-    ----------
-    members : ndarray of shape (b,)
-        Their positions in the list of graphs.
-    features : ndarray of shape (b, m, m, d)
-        Edge features.
-    forbidden : ndarray of shape (b, m, m) or None
-        True where an edge is forbidden; None if none is.
-    """
-
-    members: IntArray
-    features: FloatArray
-    forbidden: BoolArray | None
+    members: IntArray  # their positions in the list of graphs, (b,)
+    features: FloatArray  # of edges, (b, m, m, d)
+    forbidden: BoolArray | None  # True where an edge is forbidden; None if none is
 
     @property
     def size(self) -> int:

@@ -91,33 +91,16 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class GradedSubsets:
-    """Subsets of one size, with everything that does not depend on scores.
+    """n subsets of m documents, of p grade patterns, with all that needs no scores."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n, m)
-        Documents.
-    weights : ndarray of shape (n,)
-        Weight of every subset.
-    patterns : ndarray of shape (n,)
-        The grade pattern of every subset.
-    grades : ndarray of shape (p, m)
-        The grade patterns that occur, each non-increasing.
-    position_weights : ndarray of shape (m,)
-        Weight of every position.
-    targets : ndarray of shape (p, m)
-        Observed position weights of the documents of a pattern.
-    cuts : ndarray of shape (n_tasks + 1,)
-        Subsets ``cuts[k]:cuts[k + 1]`` are task k; tasks share no query, so each adds to
-        its own slopes.
-    """
-
-    rows: IntArray
-    weights: FloatArray
-    patterns: IntArray
-    grades: IntArray
-    position_weights: FloatArray
-    targets: FloatArray
+    rows: IntArray  # documents, (n, m)
+    weights: FloatArray  # (n,)
+    patterns: IntArray  # the grade pattern of every subset, (n,)
+    grades: IntArray  # the grade patterns that occur, each non-increasing, (p, m)
+    position_weights: FloatArray  # (m,)
+    targets: FloatArray  # observed position weights of the documents of a pattern, (p, m)
+    # Subsets cuts[k]:cuts[k + 1] are task k; tasks share no query, so each adds to its own
+    # slopes.
     cuts: IntArray
 
     @property

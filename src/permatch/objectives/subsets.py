@@ -36,18 +36,11 @@ _LARGEST = 150
 
 @dataclass(frozen=True, eq=False)
 class SubsetGroup:
-    """Subsets of one size, sorted by query.
+    """Subsets of one size, sorted by query."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_subsets, size)
-        The documents of every subset, best grade first; equal grades in the order drawn.
-    owners : ndarray of shape (n_subsets,)
-        The query of every subset, non-decreasing.
-    """
-
+    # Documents, best grade first; equal grades in the order drawn, (n_subsets, size).
     rows: IntArray
-    owners: IntArray
+    owners: IntArray  # the query of every subset, non-decreasing, (n_subsets,)
 
     @property
     def size(self) -> int:
@@ -57,26 +50,11 @@ class SubsetGroup:
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """Subsets of the documents of many queries.
+    """Subsets of the documents of many queries."""
 
-    Attributes
-    ----------
-    groups : tuple of SubsetGroup
-        The subsets by size.
-    counts : ndarray of shape (n_queries,)
-        Number of subsets per query; 0 if it was skipped.
-    n_documents : int
-        Number of documents in all queries.
-    """
-
-    groups: tuple[SubsetGroup, ...]
-    counts: IntArray
-    n_documents: int
-
-    @property
-    def n_subsets(self) -> int:
-        """Total number of subsets."""
-        return int(self.counts.sum())
+    groups: tuple[SubsetGroup, ...]  # by size
+    counts: IntArray  # subsets per query; 0 if it was skipped
+    n_documents: int  # in all queries
 
 
 def draw_subsets(
