@@ -182,22 +182,9 @@ class AlphaSearch(LinearModel):
     ) -> Optimum | BundleOptimum | None:
         """Choose alpha on the splits and fit with it; None if interrupted.
 
-        Parameters
-        ----------
-        data : training data
-            Checked; what `_problem` takes.
-        splits : list of pairs
-            Data to train on and data held out.
-        judge_on : callable
-            From held-out data to a judge of coefficients.
-        n_jobs : int
-            Threads.
-        fitted : dict
-            Attributes of the fitted model.
-        is_refitted : bool
-            Whether to refit on all data at the end, or keep the model of the path.
-        is_more_better : bool
-            Whether the judge returns a score instead of a loss.
+        `splits` are pairs of data to train on and data held out, from which `judge_on`
+        makes a judge of coefficients.  At the end the model is refitted on all `data`, or
+        that of the path is kept.  `fitted` are attributes of the fitted model.
         """
         alphas, options = self._check_alphas(), self._solver_options()
         folds = [

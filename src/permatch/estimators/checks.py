@@ -50,6 +50,14 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     return [str(name) for name in found]
 
 
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a DataFrame; None of anything else."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return list(columns)
+
+
 def check_number(value: Any, name: str, *, is_zero_allowed: bool = True) -> float:
     """Return a finite number of at least, or above, 0."""
     is_number = isinstance(value, int | float | np.integer | np.floating)

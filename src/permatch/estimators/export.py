@@ -95,21 +95,8 @@ def to_solr(
 ) -> dict[str, Any]:
     """Return a ranker as Solr's Learning to Rank module stores it.
 
-    Parameters
-    ----------
-    model : fitted ranker
-        Linear, such as `RankMatch`, without scaling within queries.
-    name : str
-        Name of the model in Solr.
-    feature_names : sequence of str, optional
-        Names of the features in Solr's feature store, instead of the model's own.
-    feature_prefix : str
-        Features without a name are called this plus their number, from 1.
-
-    Returns
-    -------
-    dict
-        Send it as JSON to ``/schema/model-store`` of a collection.
+    Send it as JSON to ``/schema/model-store`` of a collection.  The parameters are those of
+    `to_onnx`; the names are those of the model and of the features in Solr.
     """
     weights = _serving_weights(model, feature_names, feature_prefix)
     return {
@@ -127,24 +114,11 @@ def to_elasticsearch_ltr(
     feature_names: Sequence[str] | None = None,
     feature_prefix: str = "f",
 ) -> dict[str, Any]:
-    """Return a ranker as Elasticsearch's Learning to Rank plugin stores it.
+    """Return a ranker as the Learning to Rank plugin of Elasticsearch stores it.
 
-    Parameters
-    ----------
-    model : fitted ranker
-        Linear, such as `RankMatch`, without scaling within queries.
-    name : str
-        Name of the model in Elasticsearch.
-    feature_names : sequence of str, optional
-        Names of the features in the plugin's feature set, instead of the model's own.
-    feature_prefix : str
-        Features without a name are called this plus their number, from 1.
-
-    Returns
-    -------
-    dict
-        Send it as JSON to ``_ltr/_featureset/<feature set>/_createmodel`` of Elasticsearch
-        or OpenSearch.
+    Send it as JSON to ``_ltr/_featureset/<feature set>/_createmodel`` of Elasticsearch or
+    OpenSearch.  The parameters are those of `to_onnx`; the names are those of the model and
+    of the features there.
     """
     weights = _serving_weights(model, feature_names, feature_prefix)
     definition = json.dumps(weights)  # the plugin wants a string that holds JSON

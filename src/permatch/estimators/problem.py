@@ -33,18 +33,10 @@ _FAR = 10.0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearProblem:
-    """An objective of scaled coefficients.
+    """An objective of scaled coefficients."""
 
-    Attributes
-    ----------
-    scale : ndarray of shape (d,)
-        Divisor of every feature.
-    fitted : dict
-        Attributes of the fitted model.
-    """
-
-    scale: FloatArray
-    fitted: dict[str, Any] = field(default_factory=dict)
+    scale: FloatArray  # divisor of every feature, (d,)
+    fitted: dict[str, Any] = field(default_factory=dict)  # attributes of the fitted model
 
     #: Shows the progress of a solution.
     percent: ClassVar[Any] = GradientPercent
@@ -54,14 +46,7 @@ class LinearProblem:
     ) -> Optimum | BundleOptimum:
         """Return the best scaled coefficients at one alpha.
 
-        Parameters
-        ----------
-        alpha : float
-            Strength of the penalty.
-        start : ndarray of shape (d,), optional
-            Starting point.
-        **options
-            `tol`, `max_iter` and optionally `on_iteration` of the optimizer.
+        The options are `tol`, `max_iter` and optionally `on_iteration` of the optimizer.
         """
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from permatch._types import IntArray
 from permatch._validation import check_choice
 from permatch.errors import InvalidQueriesError, NotFittedError
+from permatch.estimators.checks import column_names
 from permatch.kernels.ranking.query_scaling import (
     scale_minmax,
     scale_minmax_sparse,
@@ -103,9 +104,9 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _learn(self, X: Any, documents: Any, qid: Any, group: Any) -> QueryRows:
         check_choice(self.method, "method", METHODS)
         rows = _rows_of(qid, group, documents.shape[0])
-        names = _column_names(X)
+        names = column_names(X)
         if names is not None:
-            self.feature_names_in_ = names
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.n_features_in_ = documents.shape[1]
@@ -145,16 +146,14 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self._scale(X, documents, _rows_of(qid, group, documents.shape[0]))
 
     def _scale(self, X: Any, documents: Any, rows: QueryRows) -> Any:
-        is_ours = not self.copy or not _shares_memory(documents, X)
+        is_reused = not self.copy or not _shares_memory(documents, X)
+        is_reused &= not sparse.issparse(documents) and documents.flags.writeable
         if rows.order is None:
-            is_reused = is_ours and not sparse.issparse(documents)
-            out = documents if is_reused and documents.flags.writeable else None
+            out = documents if is_reused else None
             return scale_within_queries(documents, rows.starts, self.method, out)
-        together = documents[rows.order]
-        scaled = scale_within_queries(together, rows.starts, self.method, None)
+        scaled = scale_within_queries(rows.gather(documents), rows.starts, self.method)
         if sparse.issparse(scaled):
             return scaled[np.argsort(rows.order)]
-        is_reused = is_ours and documents.flags.writeable
         out = documents if is_reused else np.empty_like(documents)
         out[rows.order] = scaled
         return out
@@ -184,9 +183,9 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self._scale(X, documents, self._learn(X, documents, qid, group))
 
     def _check_names(self, X: Any) -> None:
-        names = _column_names(X)
+        names = column_names(X)
         known = getattr(self, "feature_names_in_", None)
-        if names is None or known is None or list(names) == list(known):
+        if names is None or known is None or names == list(known):
             return
         raise InvalidQueriesError(
             f"documents must have the features of fit, {', '.join(known)}, in "
@@ -197,23 +196,10 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def scale_within_queries(
     documents: Any, starts: IntArray, method: str = "minmax", out: Any = None
 ) -> Any:
-    """Return features scaled within each query.
+    """Return checked features (n, d), sorted by query, scaled within each query.
 
-    Parameters
-    ----------
-    documents : ndarray or sparse rows of shape (n, d)
-        Checked features, float64 or float32, sorted by query.
-    starts : ndarray of shape (q + 1,)
-        Query k has the rows ``starts[k]:starts[k + 1]``.
-    method : {"minmax", "standard"}
-        To the range 0 to 1, or to mean 0 and variance 1.
-    out : ndarray of shape (n, d), optional
-        Output array; may be `documents` itself.  Not for sparse rows.
-
-    Returns
-    -------
-    ndarray or sparse rows of shape (n, d)
-        `out`, if given.
+    Query k has the rows ``starts[k]:starts[k + 1]``.  `out`, not for sparse rows, may be
+    `documents` itself.
     """
     check_choice(method, "method", METHODS)
     starts = np.ascontiguousarray(starts, dtype=np.int64)
@@ -264,14 +250,6 @@ def _rows_of(qid: Any, group: Any, n_documents: int) -> QueryRows:
     if qid is None and group is None:
         group = [n_documents]
     return query_rows(qid, group, n_documents)
-
-
-def _column_names(X: Any) -> np.ndarray | None:
-    """Return the names of the columns of a data frame, if they are all text."""
-    names = getattr(X, "columns", None)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return None
-    return np.asarray(list(names), dtype=object)
 
 
 def _shares_memory(documents: Any, X: Any) -> bool:

@@ -12,8 +12,9 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
+from permatch.estimators.checks import column_names
 from permatch.estimators.linear_ranker import LinearRanker, linear_scores
-from permatch.estimators.ranker import check_columns, column_names, name_features
+from permatch.estimators.ranker import check_columns, name_features
 from permatch.metrics import Measure, find_measure
 from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
 

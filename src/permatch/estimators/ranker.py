@@ -10,11 +10,10 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.estimators.base import BaseModel
-from permatch.estimators.checks import check_feature_names
+from permatch.estimators.checks import check_feature_names, column_names
 from permatch.estimators.query_scaler import METHODS, scale_within_queries
 from permatch.metrics import NDCG
 from permatch.queries import (
-    QueryRows,
     QuerySet,
     check_documents,
     check_grades,
@@ -146,8 +145,11 @@ class BaseRanker(BaseModel):
             Row numbers, query by query in the order of their first rows.  Equal scores
             keep the order of the rows.
         """
-        rows = self._rows(X, qid, group)
-        scores = rows.gather(self._scores(X, qid, group, rows))
+        n_documents = self._check_new(X).shape[0]
+        if qid is None and group is None:
+            group = [n_documents]
+        rows = query_rows(qid, group, n_documents)
+        scores = rows.gather(self.predict(X, qid, group))
         owners = np.repeat(np.arange(len(rows.ids)), np.diff(rows.starts))
         order = np.lexsort((-scores, owners))
         return order if rows.order is None else rows.order[order]
@@ -183,7 +185,7 @@ class BaseRanker(BaseModel):
         documents = self._check_new(X)
         grades = check_grades(y, documents.shape[0])
         rows = query_rows(qid, group, documents.shape[0])
-        scores = self._scores(X, qid, group, rows)
+        scores = self.predict(X, qid, group)
         weights = query_weights(sample_weight, rows, documents.shape[0])
         figures = (NDCG @ 10)(grades, scores, qid, group=group, per_query=True)
         return float(np.average(figures, weights=weights))
@@ -205,25 +207,6 @@ class BaseRanker(BaseModel):
         self._check_fitted()
         check_columns(X, self.columns_ or self.feature_names_)
         return check_documents(X, self.n_features_in_)
-
-    def _rows(self, X: Any, qid: Any, group: Any) -> QueryRows:
-        n_documents = self._check_new(X).shape[0]
-        if qid is None and group is None:
-            group = [n_documents]
-        return query_rows(qid, group, n_documents)
-
-    def _scores(self, X: Any, qid: Any, group: Any, rows: QueryRows) -> FloatArray:
-        if qid is None and group is None:
-            group = np.diff(rows.starts)
-        return self.predict(X, qid, group)
-
-
-def column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a DataFrame; None of anything else."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return list(columns)
 
 
 def check_columns(X: Any, names: list[str] | None) -> None:
