@@ -10,8 +10,7 @@ from scipy.stats import chi2, chisquare
 
 from permatch.errors import GradeError, InvalidOptionError, SizeLimitError
 from permatch.objectives import draw_subsets
-from permatch.objectives.grade_runs import sort_by_grade
-from permatch.objectives.subsets import check_subset_options
+from permatch.objectives.subsets import check_subset_options, sort_by_grade
 
 # A right sampler fails a test of this level once in ten thousand seeds.
 LEVEL = 1e-4

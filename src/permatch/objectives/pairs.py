@@ -12,8 +12,8 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.kernels.ranking.pairs import add_queries
-from permatch.objectives.grade_runs import sort_by_grade
 from permatch.objectives.subset_likelihood import check_finite, task_values
+from permatch.objectives.subsets import sort_by_grade
 
 # Pairs of a task: about a millisecond, so that a thread is worth its start.
 _TASK_PAIRS = 500_000

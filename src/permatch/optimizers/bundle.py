@@ -85,34 +85,14 @@ def minimize_bundle(
 ) -> BundleOptimum:
     """Minimise a convex risk plus a quadratic penalty to a given duality gap.
 
-    Parameters
-    ----------
-    risk_and_subgradient : callable
-        Takes a point (d,) and returns the risk, which must be convex and non-negative, and
-        a subgradient (d,).
-    n_features : int
-        Length of a point, d.
-    alpha : float
-        Strength of the penalty, above 0.
-    tol : float
-        Gap between the value and its lower bound to reach, as a fraction of the value.
-        Values below 1e-8 may not be reached.
-    max_iter : int
-        Maximum number of rounds.
-    start : ndarray of shape (d,), optional
-        Starting point.  Zero is always tried too.
-    on_iteration : callable, optional
-        Called with every new entry of the history.
+    `risk_and_subgradient` takes a point (d,) and returns the risk, which must be convex and
+    non-negative, and a subgradient (d,); `alpha`, above 0, is the strength of the penalty.
+    `tol` is the gap between the value and its lower bound to reach, as a fraction of the
+    value; below 1e-8 it may not be reached.  Zero is always tried, besides `start`.
 
-    Returns
-    -------
-    BundleOptimum
-        The best point seen, converged or not, also after Ctrl-C.
-
-    Notes
-    -----
-    A round costs one or two quadratic programs in as many variables as there are planes,
-    usually fewer than 150, and one evaluation.
+    Returns the best point seen, converged or not, also after Ctrl-C.  A round costs one or
+    two quadratic programs in as many variables as there are planes, usually fewer than 150,
+    and one evaluation.
 
     Examples
     --------

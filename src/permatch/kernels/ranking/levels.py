@@ -91,9 +91,7 @@ def tilt_queries(scores, lists, forms, first, last, marginals, losses):
         centre = 0.0
         for i in range(n):
             centre += scores[begin + i] / n
-        centred = np.empty(n)
-        for i in range(n):
-            centred[i] = scores[begin + i] - centre
+        centred = scores[begin : begin + n] - centre
         observed = lists.places[begin : begin + n]
         losses[q] = minimise_tilt(centred, levels, n_of, observed, table)
 
@@ -130,8 +128,7 @@ def slope_queries(lists, forms, first, last, marginals, slopes):
     """Fill the slopes of the documents."""
     for q in range(first, last):
         begin, n = lists.starts[q], lists.starts[q + 1] - lists.starts[q]
-        for i in range(begin, begin + n):
-            slopes[i] = 0.0
+        slopes[begin : begin + n] = 0.0
         if forms[q] == SKIPPED:
             continue
         levels = lists.values[lists.level_starts[q] : lists.level_starts[q + 1]]

@@ -127,8 +127,7 @@ def sweep_backward(marginals, counts, forward):
     flows = np.empty(n_levels)
     for i in range(forward.shape[0] - 2, -1, -1):
         before = forward[i]
-        for k in range(n_levels):
-            flows[k] = 0.0
+        flows[:] = 0.0
         for row in range(used.shape[0]):
             low = max(0, i - counts[0] - used[row])
             high = min(longest, i - used[row])
@@ -178,8 +177,7 @@ def draw_levels(marginals, counts, forward, uniforms, levels):
     strides = outer_axes(counts)[0]
     left = np.empty(n_levels, np.int64)
     for s in range(uniforms.shape[0]):
-        for k in range(n_levels):
-            left[k] = counts[k]
+        left[:] = counts
         state = forward.shape[1] - 1
         for i in range(forward.shape[0] - 2, -1, -1):
             target = uniforms[s, i] * forward[i + 1, state]

@@ -27,8 +27,7 @@ def reject_levels(marginals, counts, rng, levels):
         i = 0
         while i < n:
             if i == 0:
-                for k in range(n_levels):
-                    left[k] = counts[k]
+                left[:] = counts
             target = rng.random()
             k = 0
             while k < n_levels - 1:

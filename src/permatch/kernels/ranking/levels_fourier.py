@@ -39,9 +39,7 @@ EXPONENT = 32.0  # exp(-32) is 1e-14
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_periods(covariance, counts, periods):
     """Fill the number of grid points of every axis, odd, so that aliases are negligible."""
-    n_documents = 0
-    for k in range(counts.shape[0]):
-        n_documents += counts[k]
+    n_documents = counts.sum()
     for k in range(covariance.shape[0]):
         variance = covariance[k, k]
         n = counts[k + 1]
@@ -76,9 +74,7 @@ def expected_points(covariance, periods):
 def choose_points(products, periods):
     """Return the kept grid points as whole numbers, the origin first, and their number."""
     size = periods.shape[0]
-    most = 0
-    for k in range(size):
-        most = max(most, periods[k])
+    most = periods.max()
     cosines = np.empty((size, most))
     sines = np.empty((size, most))
     for k in range(size):
@@ -89,9 +85,7 @@ def choose_points(products, periods):
     capacity = 256
     points = np.empty((capacity, size), np.int64)
     n_points = 0
-    here = np.empty(size, np.int64)
-    for k in range(size):  # the origin; what follows it in this order is half of the others
-        here[k] = periods[k] // 2
+    here = periods // 2  # the origin; what follows it in this order is half of the others
     while True:
         decay = 0.0
         for k in range(size):
@@ -103,9 +97,7 @@ def choose_points(products, periods):
         if decay < EXPONENT:
             if n_points == capacity:
                 larger = np.empty((2 * capacity, size), np.int64)
-                for j in range(capacity):
-                    for k in range(size):
-                        larger[j, k] = points[j, k]
+                larger[:capacity] = points
                 points = larger
                 capacity *= 2
             for k in range(size):

@@ -66,12 +66,9 @@ def fill_marginals(scores, ladder, gaps, bounds, shifts, marginals, tops, sums):
     """Fill p_il, the largest z of every document and its sum of ``exp(z - largest)``."""
     n = scores.shape[0]
     n_levels, width = marginals.shape
-    for k in range(n_levels):
-        for i in range(width):
-            marginals[k, i] = 0.0
-    for i in range(n):
-        sums[i] = 0.0
-        tops[i] = 0.0
+    marginals[:] = 0.0
+    sums[:] = 0.0
+    tops[:] = 0.0
     for k in range(1, n_levels):
         # `sums` collects what lies above the document, `tops` what lies below
         row, gap, bound, shift = ladder[k], gaps[k], bounds[k], shifts[k]
@@ -156,8 +153,7 @@ def move_smallest(values, first, last, position):
 def fill_boundaries(scores, levels, counts, work, ladder, gaps, bounds):
     """Fill the rising order of the levels, their gaps, and the boundaries below them."""
     n, n_levels = scores.shape[0], levels.shape[0]
-    for i in range(n):
-        work[i] = scores[i]
+    work[:] = scores
     position = 0
     for rank in range(n_levels):
         level = -1  # the lowest above the one before
@@ -181,9 +177,7 @@ def fill_boundaries(scores, levels, counts, work, ladder, gaps, bounds):
 def fill_best_places(scores, counts, ladder, bounds, places):
     """Fill an assignment that sorts by score; at a boundary, any with the right counts."""
     n_levels = counts.shape[0]
-    left, n_tied = np.empty(n_levels, np.int64), np.zeros(n_levels, np.int64)
-    for k in range(n_levels):
-        left[k] = counts[ladder[k]]
+    left, n_tied = counts[ladder], np.zeros(n_levels, np.int64)
     for i in range(scores.shape[0]):
         rank = 0
         while rank + 1 < n_levels and bounds[rank + 1] < scores[i]:
@@ -262,8 +256,7 @@ def minimise_tilt(scores, levels, counts, observed, marginals):
                 value = reached
                 break
             share *= 0.5
-        for k in range(1, n_levels):
-            shifts[k] = trial[k]
+        shifts[:] = trial
         if longest <= SMALL_STEP or not is_lower:
             break
     return surprise(scores, ladder, gaps, bounds, shifts, marginals, tops, sums, observed)
