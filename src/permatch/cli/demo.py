@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
@@ -182,8 +182,7 @@ def _next_steps(console: Console) -> None:
 import numpy as np, permatch as pm
 d = pm.MatchingDistribution(np.log([[19, 15.7], [13.3, 0.01]]))
 d.marginals, d.mode(), d.bayes_matching(), d.k_best(2), d.sample(1000, rng=0)"""
-    console.print()
-    console.print(Padding(Text(snippet, no_wrap=True), (0, 2), expand=False))
+    _show(console, Text(snippet, no_wrap=True))
     commands = Table.grid(padding=(0, 3))
     commands.add_row("permatch match --help", "learn from a table of labelled matches")
     commands.add_row("permatch infer scores.csv", "probabilities for a score matrix")
@@ -240,15 +239,14 @@ def _single(text: str) -> Table:
 
 
 def _heading(console: Console, text: str) -> None:
+    title = Text(text, style="bold")
+    _say(console, Rule(title, align="left", characters="-", style="dim"))
+
+
+def _show(console: Console, content: Table | Text) -> None:
+    _say(console, Padding(content, (0, 2), expand=False))
+
+
+def _say(console: Console, content: RenderableType) -> None:
     console.print()
-    console.print(Rule(Text(text, style="bold"), align="left", characters="-", style="dim"))
-
-
-def _say(console: Console, text: str) -> None:
-    console.print()
-    console.print(text)
-
-
-def _show(console: Console, table: Table) -> None:
-    console.print()
-    console.print(Padding(table, (0, 2), expand=False))
+    console.print(content)

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TextIO
 
 import numpy as np
@@ -37,13 +38,12 @@ Writer = Callable[[TextIO, Scored], None]
 
 def run_writer(kind: str, run_name: str) -> Writer:
     """Return the function that writes one block in the format `kind`."""
-    if kind == "scores":
-        return _write_scores
-    if kind == "csv":
-        return _write_csv
-    if kind == "jsonl":
-        return _write_jsonl
-    return lambda file, block: _write_trec(file, block, run_name)
+    return {
+        "scores": _write_scores,
+        "trec": partial(_write_trec, run_name=run_name),
+        "csv": _write_csv,
+        "jsonl": _write_jsonl,
+    }[kind]
 
 
 def document_names(block: Scored) -> list[str]:

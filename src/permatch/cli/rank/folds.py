@@ -11,7 +11,7 @@ from permatch._progress import progress_bar
 from permatch.cli.rank.measures import mean_values
 from permatch.cli.rank.steps import new_ranker
 from permatch.cli.shared.steps import fit_model
-from permatch.datasets import load_letor, read_letor
+from permatch.datasets import RankingData, load_letor, read_letor
 from permatch.datasets.sources import local_file
 from permatch.errors import InvalidOptionError
 from permatch.queries import QuerySet, check_queries
@@ -30,12 +30,18 @@ class QueryFold:
 def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[QueryFold]:
     """Return the folds of a LETOR folder, or of a file."""
     if name != "-" and Path(name).is_dir():
-        return _read_folder(name, is_search=is_search)
+        return [
+            QueryFold(
+                str(fold.number),
+                _queries(fold.train),
+                _queries(fold.validation) if is_search else None,
+                _queries(fold.test),
+            )
+            for fold in load_letor(name).folds
+        ]
     with local_file(name) as path:
-        data = read_letor(path)
-    return part_queries(
-        check_queries(data.X, data.y, data.qid), n_folds, seed, is_search=is_search
-    )
+        queries = _queries(read_letor(path))
+    return part_queries(queries, n_folds, seed, is_search=is_search)
 
 
 def part_queries(
@@ -67,21 +73,6 @@ def part_queries(
             )
         )
     return found
-
-
-def _read_folder(name: str, *, is_search: bool) -> list[QueryFold]:
-    def queries(data: Any) -> QuerySet:
-        return check_queries(data.X, data.y, data.qid)
-
-    return [
-        QueryFold(
-            str(fold.number),
-            queries(fold.train),
-            queries(fold.validation) if is_search else None,
-            queries(fold.test),
-        )
-        for fold in load_letor(name).folds
-    ]
 
 
 def cross_validate(
@@ -136,6 +127,10 @@ def fold_rows(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
     yield [*heads, *rows[0]["measures"]]
     for row in rows:
         yield [*(row[name] for name in heads), *row["measures"].values()]
+
+
+def _queries(data: RankingData) -> QuerySet:
+    return check_queries(data.X, data.y, data.qid)
 
 
 def _as_data(queries: QuerySet) -> tuple[Any, Any, Any]:

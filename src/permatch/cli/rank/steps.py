@@ -77,7 +77,5 @@ def check_same_features(paths: list[Path], models: "list[BaseRanker]") -> None:
 
 def _highest_feature(documents: FloatArray) -> int:
     """Return the number, from 1, of the last feature that is not 0 throughout."""
-    for column in range(documents.shape[1] - 1, -1, -1):
-        if documents[:, column].any():
-            return column + 1
-    return 0
+    used = np.flatnonzero(documents.any(axis=0))
+    return int(used[-1]) + 1 if len(used) else 0
