@@ -141,7 +141,7 @@ def test_engines_lists_every_engine(call):
 
     output = call("engines", env={"COLUMNS": "160"}).output
     assert all(re.search(rf"^{name} ", output, re.MULTILINE) for name in ENGINES)
-    for words in ("exact up to size 30", "approximate", "O(m 2^m)", "O(m^2) a draw"):
+    for words in ("exact up to size 30", "approximate", "O(m 2^m)", "O(m^2) per draw"):
         assert words in " ".join(output.split())
 
 
