@@ -7,7 +7,7 @@ a validation set, which never trains, the model of the path is kept.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,13 +15,13 @@ from sklearn.model_selection import KFold
 
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
-from permatch._validation import check_count
+from permatch._validation import check_count, check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import check_number
 from permatch.estimators.convergence import warn_caller
 from permatch.estimators.problem import LinearProblem
-from permatch.optimizers import BundleOptimum, Optimum
+from permatch.optimizers import BaseOptimum
 
 # Mean scores closer than this are tied; they differ by the order of a sum.
 _TIE = 1e-12
@@ -36,7 +36,7 @@ class Tried:
 
     score: float
     coef: FloatArray
-    optimum: Optimum | BundleOptimum
+    optimum: BaseOptimum
 
 
 class Fold:
@@ -174,18 +174,18 @@ class AlphaSearch(LinearModel):
         data: Any,
         splits: list[tuple[Any, Any]],
         judge_on: Callable[[Any], Judge],
-        n_jobs: int,
         *,
         fitted: dict[str, Any],
         is_refitted: bool,
         is_more_better: bool = True,
-    ) -> Optimum | BundleOptimum | None:
-        """Choose alpha on the splits and fit with it; None if interrupted.
+    ) -> Self:
+        """Choose alpha on the splits and fit with it.
 
         `splits` are pairs of data to train on and data held out, from which `judge_on`
         makes a judge of coefficients.  At the end the model is refitted on all `data`, or
         that of the path is kept.  `fitted` are attributes of the fitted model.
         """
+        n_jobs = check_jobs(self.n_jobs)
         alphas, options = self._check_alphas(), self._solver_options()
         folds = [
             Fold(self._problem(train, n_jobs), judge_on(held_out), options)
@@ -204,15 +204,16 @@ class AlphaSearch(LinearModel):
                 "averaged over the splits. Fit again to try the others.",
                 ConvergenceWarning,
             )
-            return None
+            return self
         self._warn_of_path(path, len(folds))
-        if not is_refitted:
-            return path.rows[best][0].optimum
-        problem = self._problem(data, n_jobs)
-        # The mean over the folds is a good start.
-        optimum = problem.settle(self.alpha_, self.coef_ * problem.scale, **options)
-        self._adopt(problem, optimum)
-        return optimum
+        optimum = path.rows[best][0].optimum
+        if is_refitted:
+            problem = self._problem(data, n_jobs)
+            # The mean over the folds is a good start.
+            optimum = problem.settle(self.alpha_, self.coef_ * problem.scale, **options)
+            self._adopt(problem, optimum)
+        self._warn(optimum)
+        return self
 
     def _keep(self, path: AlphaPath, folds: list[Fold], is_more_better: bool) -> int:
         """Set the fitted attributes, choose alpha, and return its place on the path."""

@@ -14,7 +14,7 @@ from permatch.estimators.checks import check_number
 from permatch.estimators.convergence import warn_unless_converged
 from permatch.estimators.persistence import save_model
 from permatch.estimators.problem import LinearProblem
-from permatch.optimizers import BundleOptimum, Optimum
+from permatch.optimizers import BaseOptimum
 
 
 class BaseModel(BaseEstimator):
@@ -92,7 +92,7 @@ class LinearModel(BaseModel):
 
     def _learn(
         self, problem: LinearProblem, alpha: float, options: dict[str, Any]
-    ) -> Optimum | BundleOptimum:
+    ) -> BaseOptimum:
         """Solve the problem and set the fitted attributes, without a warning."""
         start = None
         if self.warm_start and len(getattr(self, "coef_", ())) == len(problem.scale):
@@ -104,7 +104,7 @@ class LinearModel(BaseModel):
         self._adopt(problem, optimum)
         return optimum
 
-    def _adopt(self, problem: LinearProblem, optimum: Optimum | BundleOptimum) -> None:
+    def _adopt(self, problem: LinearProblem, optimum: BaseOptimum) -> None:
         """Set the fitted attributes."""
         self.coef_, self.scale_ = problem.coef(optimum), problem.scale
         self.n_features_in_ = len(problem.scale)
@@ -114,6 +114,6 @@ class LinearModel(BaseModel):
         for name, value in problem.fitted.items():
             setattr(self, name, value)
 
-    def _warn(self, optimum: Optimum | BundleOptimum) -> None:
+    def _warn(self, optimum: Any) -> None:
         """Warn the caller of `fit` of unreliable results."""
         warn_unless_converged(optimum, type(self).__name__, getattr(self, "tol", np.nan))

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from permatch._validation import check_choice, check_jobs, check_weights
+from permatch._validation import check_choice, check_weights
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
@@ -63,18 +63,14 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
             splits = self._splits(data)
         else:
             splits = [(data, _check_validation(validation, n_features))]
-        optimum = self._search(
+        return self._search(
             data,
             splits,
             self._judge_on,
-            check_jobs(self.n_jobs),
             fitted={"feature_names_": names},
             is_refitted=validation is None,
             is_more_better=_SCORINGS[self.scoring],
         )
-        if optimum is not None:
-            self._warn(optimum)
-        return self
 
     def _judge_on(self, held_out: DataSet) -> Judge:
         judge = self._loss if self.scoring == "hamming" else self._log_likelihood

@@ -16,6 +16,7 @@ from permatch.objectives.rank_losses import ObservedLoss
 from permatch.objectives.ranking import LinearRanking, LinearScores, spread_within_queries
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.optimizers import (
+    BaseOptimum,
     BundleOptimum,
     Optimum,
     minimize,
@@ -41,18 +42,14 @@ class LinearProblem:
     #: Shows the progress of a solution.
     percent: ClassVar[Any] = GradientPercent
 
-    def solve(
-        self, alpha: float, start: FloatArray | None, **options: Any
-    ) -> Optimum | BundleOptimum:
+    def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> BaseOptimum:
         """Return the best scaled coefficients at one alpha.
 
         The options are `tol`, `max_iter` and optionally `on_iteration` of the optimizer.
         """
         raise NotImplementedError
 
-    def settle(
-        self, alpha: float, start: FloatArray | None, **options: Any
-    ) -> Optimum | BundleOptimum:
+    def settle(self, alpha: float, start: FloatArray | None, **options: Any) -> BaseOptimum:
         """Solve, and find out whether there is an optimum at all.
 
         Without a penalty there is none if the data are separable: loss and gradient keep
@@ -60,7 +57,7 @@ class LinearProblem:
         there; otherwise it comes back.
         """
         optimum = self.solve(alpha, start, **options)
-        if alpha > 0.0 or not optimum.is_converged or isinstance(optimum, BundleOptimum):
+        if alpha > 0.0 or not (optimum.is_converged and isinstance(optimum, Optimum)):
             return optimum
         step = optimum.coef if start is None else optimum.coef - start
         step = step if step.any() else optimum.coef
@@ -71,7 +68,7 @@ class LinearProblem:
             return optimum
         return replace(optimum, is_converged=False, has_no_end=True)
 
-    def coef(self, optimum: Optimum | BundleOptimum) -> FloatArray:
+    def coef(self, optimum: BaseOptimum) -> FloatArray:
         """Return the coefficients in the units of the features."""
         with np.errstate(over="ignore"):  # caught at once
             coef = optimum.coef / self.scale
@@ -84,7 +81,7 @@ class LinearProblem:
             )
         return coef
 
-    def start_after(self, optimum: Optimum | BundleOptimum) -> FloatArray:
+    def start_after(self, optimum: BaseOptimum) -> FloatArray:
         """Return the start at the next alpha."""
         return optimum.coef
 

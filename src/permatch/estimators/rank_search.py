@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_jobs
+from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import column_names
@@ -85,17 +85,13 @@ class RankerSearch(AlphaSearch, LinearRanker):
                 grades, linear_scores(held_out.documents, coef), lengths
             )
 
-        optimum = self._search(
+        return self._search(
             queries,
             splits,
             judge_on,
-            check_jobs(self.n_jobs),
             fitted={"feature_names_": names, "columns_": column_names(X)},
             is_refitted=validation is None,
         )
-        if optimum is not None:
-            self._warn(optimum)
-        return self
 
     def _splits(
         self, queries: QuerySet, rows: QueryRows
