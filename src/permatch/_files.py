@@ -97,12 +97,15 @@ class Gauge:
         self._file = self._given or MAX_FILE
         self._line = self._given or MAX_LINE
         self._open = 0  # bytes since the last line that is not blank
+        self._blank = 0  # bytes of blank lines
 
     def take(self, piece: bytes) -> bytes:
         """Count a piece of text, and return it."""
         self.n_bytes += len(piece)
         end = b"\n" if b"\n" in piece else b"\r"
-        first = -1 if piece.isspace() else piece.find(end)
+        is_blank = piece.isspace()
+        self._blank += is_blank * len(piece)
+        first = -1 if is_blank else piece.find(end)
         self._open += len(piece) if first < 0 else first
         self._check()
         if first >= 0:
@@ -123,7 +126,9 @@ class Gauge:
             size = len(line)
             self.n_bytes += size
             self._open += size
-            if self._open > longest or self.n_bytes > self._file:
+            if line.isspace():
+                self._blank += size
+            if max(self._open, self._blank) > longest or self.n_bytes > self._file:
                 self._check()
             if not line.isspace():
                 self._open = 0
@@ -191,6 +196,11 @@ class Gauge:
             self._refuse(
                 f", line {self.n_lines + 1}: a line, including blank lines before it, may "
                 f"have at most {_size(self._line)}"
+            )
+        if self._blank > self._line:
+            self._refuse(
+                f", line {self.n_lines + 1}: a file may have at most {_size(self._line)} "
+                "of blank lines"
             )
         if self.n_bytes > self._file:
             self._refuse(

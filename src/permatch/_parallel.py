@@ -90,10 +90,13 @@ def run_tasks(
     run = _Run()
 
     def work(report: Callable[[int], None] | None) -> None:
-        while not run.is_stopped and (index := next(ticket)) < n_tasks:
+        # Raised, not returned: the caller of a stopped run within a run must not go on.
+        check_stopped()
+        while (index := next(ticket)) < n_tasks:
             task(index)
             if report is not None:
                 report(index + 1)
+            check_stopped()
 
     n_helpers = min(n_jobs, n_tasks) - 1
     if n_helpers <= 0:

@@ -20,9 +20,13 @@ def test_what_is_called_counts_and_nothing_else(tmp_path):
     write(tmp_path, d="another")
     fingerprint.cache_clear()
     assert fingerprint(tmp_path / "a.py", tmp_path) == before
-    write(tmp_path, c="another")
-    fingerprint.cache_clear()
-    assert fingerprint(tmp_path / "a.py", tmp_path) != before
+    for name in "bce":
+        text = (tmp_path / f"{name}.py").read_text()
+        write(tmp_path, **{name: text + "# another\n"})
+        fingerprint.cache_clear()
+        now = fingerprint(tmp_path / "a.py", tmp_path)
+        assert now != before
+        before = now
 
 
 def test_kernels_may_import_in_a_ring(tmp_path):

@@ -207,7 +207,7 @@ def check_memory(columns: Columns, edges: Edges, max_bytes: int | None) -> None:
     n_features = len(columns.feature_names)
     g = int(np.argmax(edges.sizes))
     Gauge(columns.name, TableError, max_bytes).check_arrays(
-        int(edges.starts[-1]) * (8 * n_features + 1),
+        2 * int(edges.starts[-1]) * (8 * n_features + 1),  # sorted, then cut into graphs
         columns.features.nbytes,
         f"graphs with {edges.starts[-1]} edges in total (graph {columns.ids[0][1][g]!r} "
         f"has {edges.n_left[g]} left and {edges.n_right[g]} right nodes: {edges.sizes[g]} "

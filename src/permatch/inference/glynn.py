@@ -18,7 +18,7 @@ _CHUNK_BITS = 17
 # A chunk leaves m^2 doubles behind, so their number is limited too.
 _MAX_SPLIT_BITS = 7
 # Sign vectors walked in one go, however few chunks there are.
-_SLICE_BITS = 25
+_SLICE_BITS = 22
 _CHUNK_BYTES = 16 << 20
 
 

@@ -16,7 +16,7 @@ from numba.core.caching import CacheImpl
 FOLDER = Path(__file__).resolve().parent
 # from permatch.kernels.module import ..., or from permatch.kernels import module, module
 _IMPORT = re.compile(
-    r"^from permatch\.kernels(?:\.([\w.]+) import | import \(?([\w, \n]+?)\)?$)",
+    r"^from permatch\.kernels(?:\.([\w.]+) import | import (?:([\w, ]+)$|\(([\w,\s]+)\)))",
     re.MULTILINE,
 )
 
@@ -30,8 +30,8 @@ def fingerprint(path: Path, folder: Path = FOLDER) -> str:
         here = ahead.pop()
         if here not in texts:
             texts[here] = here.read_bytes()
-            for module, modules in _IMPORT.findall(texts[here].decode()):
-                names = [module] if module else re.findall(r"\w+", modules)
+            for module, modules, more in _IMPORT.findall(texts[here].decode()):
+                names = [module] if module else re.findall(r"\w+", modules + more)
                 ahead += [folder / (name.replace(".", "/") + ".py") for name in names]
     parts = (hashlib.sha256(texts[each]).digest() for each in sorted(texts))
     return hashlib.sha256(b"".join(parts)).hexdigest()

@@ -256,7 +256,8 @@ def finish(weights, chunks, marginals):
         for j in range(m):
             marginals[i, j] /= permanent
             row_sum += marginals[i, j]
-            marginals[i, j] = min(max(marginals[i, j], 0.0), 1.0)
+            # the sum with 0.0 turns -0.0, of forbidden edges, into 0.0
+            marginals[i, j] = min(max(marginals[i, j], 0.0), 1.0) + 0.0
         residual = max(residual, abs(row_sum - 1.0))
     return math.ldexp(permanent, 1 - m), residual
 

@@ -167,6 +167,7 @@ reduce_one = _by_size(
 )
 reduce_possible = _by_size(assignment.reduce_possible, _reduce_possible)
 reduce_and_match = _by_size(assignment.reduce_and_match, _reduce_and_match)
+reduce_and_match = _by_size(assignment.reduce_and_match, _reduce_and_match)
 balance = _by_size(assignment.balance, _balance)
 scale_stack = _by_size(
     assignment.scale_stack,

@@ -11,8 +11,7 @@ from permatch.inference.answer import InferenceResult
 from permatch.inference.chains.diagnostics import effective_samples, split_r_hat
 from permatch.inference.chains.ladder import Ladder
 from permatch.inference.chains.report import chain_answer
-from permatch.kernels.assignment import reduce_and_match
-from permatch.kernels.sparsified import fill_regrets
+from permatch.kernels.sliced import fill_regrets, reduce_and_match
 
 _MOST_MONITORED = 256
 # Of a few chains, the ratio of variances between and within them is noise up to this.
