@@ -4,7 +4,7 @@ No validation, no objects, no I/O, no global random state.
 """
 
 from permatch._progress import announce_compilations
-from permatch.kernels.cache_keys import stamp_kernels
+from permatch.kernels.cache_keys import tell_versions_apart
 
 announce_compilations()
-stamp_kernels()
+tell_versions_apart()

@@ -54,7 +54,7 @@ class _KernelLocator:
         return locator
 
 
-def stamp_kernels() -> None:
+def tell_versions_apart() -> None:
     """From now on, keep kernels on disk only as long as what they call is the same."""
     if _KernelLocator not in CacheImpl._locator_classes:
         CacheImpl._locator_classes.insert(0, _KernelLocator)
