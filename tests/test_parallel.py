@@ -25,6 +25,21 @@ def test_an_interrupt_stops_all_threads_before_their_next_task(rng):
     assert pm.infer(rng.normal(size=(19, 19)), n_jobs=2).is_exact
 
 
+def test_a_run_within_a_stopped_run_does_not_return_as_if_done():
+    both, went_on = threading.Barrier(2), []
+
+    def task(k):
+        both.wait()
+        if k == 0:
+            raise ValueError("the real error")
+        run_tasks(lambda _: time.sleep(1e-3), 5000, 1)
+        went_on.append(k)
+
+    with pytest.raises(ValueError, match="the real error"):
+        run_tasks(task, 2, 2)
+    assert went_on == []
+
+
 def test_an_error_in_a_helper_thread_is_raised():
     with pytest.raises(ZeroDivisionError):
         run_tasks(lambda k: 1 // (500 - k), 1000, 3)
