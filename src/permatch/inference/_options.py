@@ -151,7 +151,7 @@ class RandomEngine(AbstractEngine):
         keep(self, random_state=check_count(self.random_state, name, 0))
 
     def with_seed(self, number: int) -> Self:
-        """Return the engine whose draws are independent of those of other `number`s."""
+        """Return the engine whose draws are independent of those of any other `number`."""
         return replace(self, random_state=self.random_state + _SEED_STRIDE * number)
 
     @abstractmethod

@@ -108,7 +108,7 @@ class AbstractEngine(ABC):
     has_marginals: ClassVar[bool] = True
     #: Whether the answer is exact whatever the graph.
     is_always_exact: ClassVar[bool] = False
-    #: Whether the engine draws: its answer then depends on a seed.
+    #: Whether the engine draws, so that its answer depends on a seed.
     draws: ClassVar[bool] = False
     #: The most that `max_size` may be set to.
     largest_max_size: ClassVar[int] = LARGEST_MASK
@@ -241,7 +241,7 @@ class AbstractEngine(ABC):
         return self
 
     def with_seed(self, number: int) -> Self:
-        """Return the engine whose draws are independent of those of other `number`s.
+        """Return the engine whose draws are independent of those of any other `number`.
 
         Number 0 keeps the engine's own seed; an engine that never draws is returned as is.
         """
