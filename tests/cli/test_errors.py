@@ -110,7 +110,7 @@ WRONG_USAGES = [
     # the application
     ("nonsense", "No such command 'nonsense'. Try 'permatch --help'."),
     ("infre scores.csv", "No such command 'infre'"),
-    ("--nonsense", "No such option: --nonsense. Try 'permatch --help'."),
+    ("--nonsense", "Try 'permatch --help'."),
     ("--debug", "Missing command. Try 'permatch --help'."),
     ("match nonsense", "Try 'permatch match --help'."),
     ("rank --nonsense", "Try 'permatch rank --help'."),
@@ -365,7 +365,8 @@ def commands(group=None, name=()):
 def test_every_command_refuses_unknown_options_and_knows_debug(command):
     path = " ".join(command)
     result = call(f"{path} --nonsense")
-    assert_one_line(result, WRONG_USAGE, "No such option: --nonsense")
+    assert_one_line(result, WRONG_USAGE, "No such option")
+    assert "--nonsense" in result.stderr
     assert f"Try 'permatch {path} --help'." in result.stderr
     assert "--debug" in call(f"{path} --help").stdout
 

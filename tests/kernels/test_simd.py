@@ -1,6 +1,7 @@
 """Vectors as wide as the machine's: same answers, never each other's compiled code."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -83,11 +84,11 @@ def test_exponentials_and_logarithms_are_right_to_the_last_place(rng):
     x = np.concatenate([[0.0, -1e-300, -np.inf, -700.0], -rng.exponential(5.0, 4092)])
     found = x.copy()
     exp_in_place(found, len(x))
-    np.testing.assert_array_max_ulp(found, np.exp(x), maxulp=1)
+    np.testing.assert_array_max_ulp(found, np.array([*map(math.exp, x)]), maxulp=1)
     x = np.concatenate([[1.0, 1e-150, 40320.0, 2.0], np.exp(rng.normal(0.0, 3.0, 4092))])
     found = x.copy()
     log_in_place(found, len(x))
-    np.testing.assert_array_max_ulp(found, np.log(x), maxulp=1)
+    np.testing.assert_array_max_ulp(found, np.array([*map(math.log, x)]), maxulp=1)
 
 
 def test_total_adds_a_whole_vector():

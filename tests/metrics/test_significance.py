@@ -29,7 +29,7 @@ def test_p_value_is_that_of_scipy(rng):
         lambda x, y: np.mean(x) - np.mean(y),
         permutation_type="samples",
         n_resamples=5000,
-        rng=np.random.default_rng(0),
+        random_state=np.random.default_rng(0),
     )
     assert randomisation_test(a, b).p_value == pytest.approx(theirs.pvalue, abs=0.03)
 

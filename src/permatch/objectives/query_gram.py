@@ -35,7 +35,7 @@ def gram_of_queries(
         roots = np.sqrt(variances[begin:end])
         summed = _query_sums(starts[first : last + 1] - begin, loadings[begin:end]) @ block
         if sparse.issparse(block):
-            scaled = sparse.diags_array(roots) @ block
+            scaled = block.multiply(roots[:, None]).tocsr()
             result += (scaled.T @ scaled).toarray()
             summed = summed.toarray()
         else:
