@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
         marginals,
     )
     from permatch.ranking_distribution import RankingDistribution
+    from permatch.scores import EdgeScores
 
 __all__ = [
     "DORM",
@@ -64,6 +65,7 @@ __all__ = [
     "Bethe",
     "BipartiteGraph",
     "Diagnostics",
+    "EdgeScores",
     "Enumeration",
     "Glynn",
     "HuberLaw",
@@ -104,6 +106,7 @@ _HOMES = {
     "Bethe": "permatch.inference",
     "BipartiteGraph": "permatch.graphs",
     "Diagnostics": "permatch.inference",
+    "EdgeScores": "permatch.scores",
     "Enumeration": "permatch.inference",
     "Glynn": "permatch.inference",
     "HuberLaw": "permatch.inference",

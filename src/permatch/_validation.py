@@ -42,30 +42,42 @@ class ScoreBatch:
     stacks: list[tuple[IntArray, FloatArray]]
 
 
-def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch:
-    """Check scores of any accepted form and stack them by size.
+def check_batch(scores: Any, *, check: bool = True) -> ScoreBatch | None:
+    """Check dense square scores and stack them by size; None for any other form.
 
     With ``check=False`` float64 arrays are used as they are and only shapes are read.
     """
-    if _is_list_of_graphs(scores):
-        graphs = [_square(graph, f"graph {k}", check) for k, graph in enumerate(scores)]
+    if is_sparse(scores):
+        return None
+    if is_list_of_graphs(scores):
+        if any(is_sparse(graph) for graph in scores):
+            return None
+        graphs = [as_floats(graph, f"graph {k}") for k, graph in enumerate(scores)]
         by_size: dict[int, list[int]] = {}
         for k, graph in enumerate(graphs):
+            if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+                return None
+            if check:
+                _check_entries(graph, f"graph {k}")
             by_size.setdefault(len(graph), []).append(k)
         stacks = [
             (np.array(members, dtype=np.intp), np.stack([graphs[k] for k in members]))
             for _, members in sorted(by_size.items())
         ]
         return ScoreBatch("list", len(graphs), stacks)
-    array = _as_floats(scores, "scores")
-    if array.ndim == 2:
-        array = _square(array, "scores", check)
-        return ScoreBatch("one", 1, [(np.zeros(1, dtype=np.intp), array[None])])
-    if array.ndim != 3 or array.shape[1] != array.shape[2]:
-        raise _not_square("scores", f"{_SHAPES}, with as many rows as columns", array)
+    array = as_floats(scores, "scores")
+    if array.ndim not in (2, 3) or array.shape[-1] != array.shape[-2]:
+        return None
     if check:
         _check_entries(array, "scores")
+    if array.ndim == 2:
+        return ScoreBatch("one", 1, [(np.zeros(1, dtype=np.intp), array[None])])
     return ScoreBatch("stack", len(array), [(np.arange(len(array)), array)])
+
+
+def is_sparse(graph: Any) -> bool:
+    """Return whether a graph is given by its edges: sparse, or `EdgeScores`."""
+    return hasattr(graph, "tocoo") or hasattr(graph, "n_left")
 
 
 def check_scores(scores: Any) -> FloatArray:
@@ -73,14 +85,15 @@ def check_scores(scores: Any) -> FloatArray:
     return _square(scores, "scores", check=True)
 
 
-def _is_list_of_graphs(scores: Any) -> bool:
+def is_list_of_graphs(scores: Any) -> bool:
+    """Return whether scores are a list of graphs rather than one graph or a stack."""
     if isinstance(scores, np.ndarray):
         return scores.dtype == object and scores.ndim == 1
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
         return False
     # A nested list of numbers is one graph: its elements have one dimension, not two.
     try:
-        return all(_n_dims(element) == 2 for element in scores)
+        return all(is_sparse(graph) or _n_dims(graph) == 2 for graph in scores)
     except ValueError as err:
         raise ScoreShapeError(
             f"scores must be {_SHAPES}; got a nested list whose rows differ in length. "
@@ -112,15 +125,10 @@ def refuse_masked(
                 refuse_masked(item, name, error, advice)
 
 
-def _as_floats(scores: Any, name: str) -> FloatArray:
+def as_floats(scores: Any, name: str) -> FloatArray:
+    """Return real numbers of any shape as contiguous float64."""
     advice = "Use scores.filled(-np.inf) to forbid the masked edges."
     refuse_masked(scores, name, ScoreTypeError, advice)
-    if hasattr(scores, "toarray"):
-        raise ScoreTypeError(
-            f"{name} must be a dense array, got {type(scores).__name__}. In a sparse "
-            "matrix a missing entry means 0, in scores it should mean -inf: build a dense "
-            "array of -np.inf and fill in the allowed edges."
-        )
     try:
         array = np.asarray(scores)
     except (ValueError, TypeError) as err:
@@ -142,7 +150,7 @@ def _as_floats(scores: Any, name: str) -> FloatArray:
 
 
 def _square(scores: Any, name: str, check: bool) -> FloatArray:
-    array = _as_floats(scores, name)
+    array = as_floats(scores, name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise _not_square(name, "one graph: square, with as many rows as columns", array)
     if check:

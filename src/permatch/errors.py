@@ -20,6 +20,10 @@ class ScoreShapeError(InvalidGraphError):
     """Scores that are not a square matrix, a stack or a list of them."""
 
 
+class EdgeListError(InvalidGraphError):
+    """Edges that occur twice, or that join nodes out of range."""
+
+
 class NaNScoreError(InvalidGraphError):
     """At least one score is NaN."""
 
@@ -30,6 +34,10 @@ class InfiniteScoreError(InvalidGraphError):
 
 class InfeasibleGraphError(PermatchError, ValueError):
     """The allowed edges contain no perfect matching, so there is no distribution."""
+
+
+class PartialMatchingError(PermatchError, ValueError):
+    """An engine for perfect matchings was given nodes that may stay unmatched."""
 
 
 class SizeLimitError(PermatchError, ValueError):

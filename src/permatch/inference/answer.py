@@ -148,6 +148,12 @@ class InferenceResult:
         Standard error of every log-partition; None if unknown.
     marginal_errors : ndarray, list of ndarray, or None
         Standard error of every marginal; None if unknown.
+    unmatched_left, unmatched_right : ndarray of shape (n,), list of ndarray, or None
+        Probability of every node of staying unmatched.
+    marginal_bounds : pair like `marginals`, or None
+        Lower and upper ends that hold for certain.
+    unmatched_left_bounds, unmatched_right_bounds : pair like `unmatched_left`, or None
+        Likewise.
 
     Examples
     --------
@@ -164,6 +170,11 @@ class InferenceResult:
     diagnostics: Diagnostics
     log_partition_error: Any = None
     marginal_errors: Any = None
+    unmatched_left: Any = None
+    unmatched_right: Any = None
+    marginal_bounds: Any = None
+    unmatched_left_bounds: Any = None
+    unmatched_right_bounds: Any = None
 
     def graph(self, k: int) -> "InferenceResult":
         """Return the result for one graph of a stack; its diagnostics are the stack's."""

@@ -14,7 +14,8 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self
 
@@ -24,10 +25,13 @@ from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
-from permatch.errors import InvalidOptionError, SizeLimitError
+from permatch.errors import InvalidOptionError, PartialMatchingError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, merge_sizes
+from permatch.inference.components import Assembly
 from permatch.kernels.sliced import reduce_one, reduce_possible
+from permatch.problems import Problem
+from permatch.scores import Layout, Unmatched, check_problem
 
 #: Sets of columns are held in 64-bit masks; no exact engine gets near this size.
 LARGEST_MASK = 60
@@ -117,6 +121,8 @@ class AbstractEngine(ABC):
         self,
         scores: Scores,
         *,
+        unmatched_left: Unmatched = None,
+        unmatched_right: Unmatched = None,
         n_jobs: int | None = None,
         check: bool = True,
         progress: bool | None = None,
@@ -125,8 +131,11 @@ class AbstractEngine(ABC):
 
         Parameters
         ----------
-        scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-            Log-weight of each edge; ``-inf`` forbids an edge.
+        scores : array (n, k), stack (b, n, k), sparse array, EdgeScores, or list of these
+            Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
+        unmatched_left, unmatched_right : number, array or None, or a list of these
+            Score of staying unmatched; ``-inf``: must be matched.  None: every node must be
+            matched, except that on the larger side of an unequal graph it is 0.
         n_jobs : int, optional
             Threads; None means one, -1 all processors.  Results do not depend on it.
             Starting a thread takes about 50 microseconds: short work uses fewer.
@@ -140,8 +149,14 @@ class AbstractEngine(ABC):
         InferenceResult
             Shaped like the input.
         """
-        batch = check_batch(scores, check=check)
         job = Job(check_jobs(n_jobs), progress)
+        is_perfect = unmatched_left is None and unmatched_right is None
+        batch = check_batch(scores, check=check) if is_perfect else None
+        if batch is None:
+            problem, layout = check_problem(
+                scores, unmatched_left, unmatched_right, check=check
+            )
+            return laid_out(self.infer_problem(problem, job), layout)
         for _, some in batch.stacks:
             self.check_size(some.shape[1], min(job.n_jobs, len(some)))
         answers = [self._answer(some, members, job) for members, some in batch.stacks]
@@ -160,6 +175,75 @@ class AbstractEngine(ABC):
             merge_sizes(self.name, [answer.diagnostics for answer in answers]),
             _numbers(places, [a.log_partition_error for a in answers], n_graphs),
             _tables(places, [a.marginal_errors for a in answers], n_graphs),
+        )
+
+    def infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        """Return the answer for a checked problem, with arrays as long as its own.
+
+        Parameters
+        ----------
+        problem : Problem
+            Any number of graphs.
+        job : Job
+            Threads and progress.
+
+        Returns
+        -------
+        InferenceResult
+            ``log_partition`` (n_graphs,), ``marginals`` (n_edges,), ``unmatched_left``
+            (n_left,), ``unmatched_right`` (n_right,), and errors likewise.
+        """
+        start = time.perf_counter()
+        answer = self._infer_problem(problem, job)
+        return answer.told(seconds=time.perf_counter() - start)
+
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        """Solve a checked problem.
+
+        By default components that are square and have no unmatched nodes are stacked by
+        size for `_infer_stack`, and others are refused.
+        """
+        structure = problem.structure
+        found = structure.components
+        n_left, n_right = found.sizes
+        self._refuse_partial(problem, n_left, n_right)
+        whole = Assembly(problem)
+        for size in np.unique(n_left).tolist():
+            part = problem.select(np.nonzero(n_left == size)[0])
+            own = part.problem.structure
+            self.check_size(size, min(job.n_jobs, own.n_graphs))
+            # The graphs of the caller, for error messages.
+            members = structure.graph_of_left[part.left[own.left_starts[:-1]]]
+            places = own.left % size, own.right % size
+            graphs = own.graph_of_left[own.left]
+            scores = np.full((own.n_graphs, size, size), -np.inf)
+            scores[graphs, *places] = part.problem.scores
+            answer = self._infer_stack(scores, members, job)
+            errors = answer.marginal_errors
+            picked = replace(
+                answer,
+                marginals=answer.marginals[graphs, *places] if self.has_marginals else 0.0,
+                marginal_errors=None if errors is None else errors[graphs, *places],
+                unmatched_left=0.0,
+                unmatched_right=0.0,
+            )
+            whole.add(part, picked)
+        result = whole.result(self.name)
+        return result if self.has_marginals else replace(result, marginals=None)
+
+    def _refuse_partial(
+        self, problem: Problem, n_left: IntArray, n_right: IntArray
+    ) -> None:
+        """Refuse components that are not square, or whose nodes may stay unmatched."""
+        found = problem.structure.components
+        is_free = (problem.unmatched_left > -np.inf) & (found.of_left >= 0)
+        others = (problem.unmatched_right > -np.inf) & (found.of_right >= 0)
+        if not (is_free.any() or others.any() or (n_left != n_right).any()):
+            return
+        raise PartialMatchingError(
+            f"{type(self).__name__} handles perfect matchings of square graphs; this one "
+            "has unmatched nodes, or sides of different sizes. Use engine='frontier', "
+            "which is exact, or engine='auto'."
         )
 
     def check_size(self, size: int, n_at_once: int = 1) -> None:
@@ -286,6 +370,26 @@ class AbstractEngine(ABC):
                 f"max_size of {type(self).__name__} must be at most "
                 f"{self.largest_max_size}, got {limit}. Larger graphs would take too long."
             )
+
+
+def laid_out(answer: InferenceResult, layout: Layout) -> InferenceResult:
+    """Return an answer on edges and nodes in the form in which scores were given."""
+
+    def pair(place: Callable[[Any], Any], ends: Any) -> Any:
+        return None if ends is None else (place(ends[0]), place(ends[1]))
+
+    return replace(
+        answer,
+        log_partition=layout.graphs(answer.log_partition),
+        log_partition_error=layout.graphs(answer.log_partition_error),
+        marginals=layout.edges(answer.marginals),
+        marginal_errors=layout.edges(answer.marginal_errors),
+        unmatched_left=layout.left(answer.unmatched_left),
+        unmatched_right=layout.right(answer.unmatched_right),
+        marginal_bounds=pair(layout.edges, answer.marginal_bounds),
+        unmatched_left_bounds=pair(layout.left, answer.unmatched_left_bounds),
+        unmatched_right_bounds=pair(layout.right, answer.unmatched_right_bounds),
+    )
 
 
 def factor_for_all(size: int, delta: float) -> float:

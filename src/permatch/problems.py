@@ -1,0 +1,286 @@
+"""What an engine solves: edges with scores, and a score per node for staying unmatched.
+
+    p(y) = exp( sum_{(i, j) in y} s_ij + sum_{i unmatched} u_i + sum_{j unmatched} v_j
+                - log_partition ),
+
+over all sets y of edges in which no node has two partners.  ``u_i = -inf`` means that node
+i must have one.  A `Problem` holds any number of graphs side by side: no edge joins two of
+them, so an engine solves all their components at once, wherever they come from.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.kernels.components import group_by_label, label_components
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The connected components with at least one edge; isolated nodes are in none.
+
+    Attributes
+    ----------
+    of_left, of_right : ndarray of shape (n_left,), (n_right,)
+        The component of every node, -1 if isolated.
+    left_nodes, left_starts : ndarray
+        The left nodes of component c are ``left_nodes[left_starts[c]:left_starts[c + 1]]``,
+        ascending.
+    right_nodes, right_starts : ndarray
+        Likewise.
+    n_edges : ndarray of shape (n,)
+        Edges of every component.
+    """
+
+    of_left: IntArray
+    of_right: IntArray
+    left_nodes: IntArray
+    left_starts: IntArray
+    right_nodes: IntArray
+    right_starts: IntArray
+    n_edges: IntArray
+
+    def __len__(self) -> int:
+        return len(self.n_edges)
+
+    @property
+    def sizes(self) -> tuple[IntArray, IntArray]:
+        """Left nodes and right nodes of every component."""
+        return np.diff(self.left_starts), np.diff(self.right_starts)
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Who may be matched to whom, in any number of graphs side by side.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_left + 1,), int64
+        The edges of left node i are ``starts[i]:starts[i + 1]``.
+    right : ndarray of shape (n_edges,), int64
+        The right node of every edge, ascending for each left node.
+    left_starts, right_starts : ndarray of shape (n_graphs + 1,), int64
+        Graph g has the left nodes ``left_starts[g]:left_starts[g + 1]`` and the right nodes
+        ``right_starts[g]:right_starts[g + 1]``.
+    """
+
+    starts: IntArray
+    right: IntArray
+    left_starts: IntArray
+    right_starts: IntArray
+
+    @property
+    def n_graphs(self) -> int:
+        """Number of graphs."""
+        return len(self.left_starts) - 1
+
+    @property
+    def n_left(self) -> int:
+        """Left nodes of all graphs."""
+        return int(self.left_starts[-1])
+
+    @property
+    def n_right(self) -> int:
+        """Right nodes of all graphs."""
+        return int(self.right_starts[-1])
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of all graphs."""
+        return len(self.right)
+
+    @cached_property
+    def left(self) -> IntArray:
+        """The left node of every edge."""
+        return np.repeat(np.arange(self.n_left), np.diff(self.starts))
+
+    @cached_property
+    def by_right(self) -> tuple[IntArray, IntArray]:
+        """``(starts, edges)``: the edges of right node j are ``edges[starts[j]:...]``."""
+        edges = np.argsort(self.right, kind="stable")
+        counts = np.bincount(self.right, minlength=self.n_right)
+        return np.concatenate([[0], np.cumsum(counts)]), edges
+
+    @cached_property
+    def graph_of_left(self) -> IntArray:
+        """The graph of every left node."""
+        return np.repeat(np.arange(self.n_graphs), np.diff(self.left_starts))
+
+    @cached_property
+    def graph_of_right(self) -> IntArray:
+        """The graph of every right node."""
+        return np.repeat(np.arange(self.n_graphs), np.diff(self.right_starts))
+
+    @property
+    def edge_starts(self) -> IntArray:
+        """The edges of graph g are ``edge_starts[g]:edge_starts[g + 1]``."""
+        return self.starts[self.left_starts]
+
+    @cached_property
+    def components(self) -> Components:
+        """The connected components."""
+        of_left = np.empty(self.n_left, dtype=np.int64)
+        of_right = np.empty(self.n_right, dtype=np.int64)
+        n_found = label_components(self.starts, self.right, of_left, of_right)
+        left_starts, left_nodes = group_by_label(of_left, n_found)
+        right_starts, right_nodes = group_by_label(of_right, n_found)
+        degrees = np.diff(self.starts)
+        linked = of_left >= 0
+        n_edges = np.bincount(of_left[linked], degrees[linked], n_found).astype(np.int64)
+        return Components(
+            of_left, of_right, left_nodes, left_starts, right_nodes, right_starts, n_edges
+        )
+
+    def transposed(self) -> "Structure":
+        """Return the structure with the sides exchanged; its edges are in another order."""
+        starts, edges = self.by_right
+        return Structure(starts, self.left[edges], self.right_starts, self.left_starts)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Scores on a structure: checked input of every engine.
+
+    Attributes
+    ----------
+    structure : Structure
+        The allowed edges.
+    scores : ndarray of shape (n_edges,)
+        Finite.
+    unmatched_left, unmatched_right : ndarray of shape (n_left,), (n_right,)
+        Score of staying unmatched; ``-inf`` for nodes that must be matched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.scores import EdgeScores, check_problem
+    >>> edges = EdgeScores([0, 0, 1], [0, 1, 1], [1.0, 2.0, 3.0])
+    >>> problem, _ = check_problem(edges, 0.0, 0.0)
+    >>> problem.structure.n_left, problem.structure.n_edges, problem.is_perfect
+    (2, 3, False)
+    """
+
+    structure: Structure
+    scores: FloatArray
+    unmatched_left: FloatArray
+    unmatched_right: FloatArray
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether every node must be matched."""
+        return bool(
+            (self.unmatched_left == -np.inf).all()
+            and (self.unmatched_right == -np.inf).all()
+        )
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether every node may stay unmatched."""
+        return bool(
+            (self.unmatched_left > -np.inf).all() and (self.unmatched_right > -np.inf).all()
+        )
+
+    def transposed(self) -> "Problem":
+        """Return the problem with the sides exchanged; its edges are in another order."""
+        _, edges = self.structure.by_right
+        return Problem(
+            self.structure.transposed(),
+            np.ascontiguousarray(self.scores[edges]),
+            self.unmatched_right,
+            self.unmatched_left,
+        )
+
+    def kept(self, is_kept: BoolArray) -> "Problem":
+        """Return the problem without some of its edges, (n_edges,)."""
+        structure = self.structure
+        counts = np.concatenate([[0], np.cumsum(is_kept)])
+        smaller = replace(
+            structure,
+            starts=counts[structure.starts],
+            right=np.ascontiguousarray(structure.right[is_kept]),
+        )
+        return replace(
+            self, structure=smaller, scores=np.ascontiguousarray(self.scores[is_kept])
+        )
+
+    def graph(self, g: int) -> "Problem":
+        """Return one of the graphs as a problem of its own."""
+        structure = self.structure
+        nodes = slice(*structure.left_starts[g : g + 2])
+        others = slice(*structure.right_starts[g : g + 2])
+        edges = slice(*structure.edge_starts[g : g + 2])
+        own = Structure(
+            structure.starts[nodes.start : nodes.stop + 1] - edges.start,
+            structure.right[edges] - others.start,
+            np.array([0, nodes.stop - nodes.start]),
+            np.array([0, others.stop - others.start]),
+        )
+        return Problem(
+            own,
+            self.scores[edges],
+            self.unmatched_left[nodes],
+            self.unmatched_right[others],
+        )
+
+    def select(self, components: IntArray) -> "Selection":
+        """Return some components as a problem with a graph for each."""
+        found = self.structure.components
+        left = _ranges(found.left_starts, components, found.left_nodes)
+        right = _ranges(found.right_starts, components, found.right_nodes)
+        n_left, n_right = (sizes[components] for sizes in found.sizes)
+        starts = self.structure.starts
+        edges = _ranges(starts, left, None)
+        number = np.empty(self.structure.n_right, dtype=np.int64)
+        number[right] = np.arange(len(right))
+        own = Structure(
+            np.concatenate([[0], np.cumsum(np.diff(starts)[left])]),
+            number[self.structure.right[edges]],
+            np.concatenate([[0], np.cumsum(n_left)]),
+            np.concatenate([[0], np.cumsum(n_right)]),
+        )
+        problem = Problem(
+            own,
+            np.ascontiguousarray(self.scores[edges]),
+            np.ascontiguousarray(self.unmatched_left[left]),
+            np.ascontiguousarray(self.unmatched_right[right]),
+        )
+        return Selection(problem, components, left, right, edges)
+
+    def dense(self) -> FloatArray:
+        """Return the scores of a single graph as an array; ``-inf`` where no edge is."""
+        structure = self.structure
+        scores = np.full((structure.n_left, structure.n_right), -np.inf)
+        scores[structure.left, structure.right] = self.scores
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Some components of a problem.
+
+    Attributes
+    ----------
+    problem : Problem
+        With a graph for each of the components.
+    components : ndarray
+        Their numbers.
+    left, right, edges : ndarray
+        The left nodes, right nodes and edges of the whole problem that they consist of.
+    """
+
+    problem: Problem
+    components: IntArray
+    left: IntArray
+    right: IntArray
+    edges: IntArray
+
+
+def _ranges(starts: IntArray, chosen: IntArray, values: IntArray | None) -> IntArray:
+    """Return ``values[starts[c]:starts[c + 1]]`` for all chosen c, one after the other."""
+    counts = (starts[1:] - starts[:-1])[chosen]
+    total = int(counts.sum())
+    shifts = np.repeat(starts[:-1][chosen] - np.cumsum(counts) + counts, counts)
+    places = shifts + np.arange(total)
+    return places if values is None else values[places]
