@@ -60,6 +60,12 @@ APPROXIMATE = [
 ]
 
 
+# Engines that solve sparse, rectangular and partial problems exactly.
+PARTIAL = [
+    EngineCase(pm.Enumeration(), largest=5),
+]
+
+
 def random_scores(rng, size, spread=1.0, forbidden=0.0):
     """Normal scores of the given spread, a share of the edges forbidden, yet feasible."""
     scores = spread * rng.normal(size=(size, size))
@@ -82,6 +88,78 @@ def score_matrices(draw, min_size=0, max_size=6, largest=300.0):
     is_forbidden = rng.random((size, size)) < share
     is_forbidden[np.arange(size), rng.permutation(size)] = False
     return np.where(is_forbidden, -np.inf, scores)
+
+
+@st.composite
+def partial_problems(draw, max_size=5, largest=300.0):
+    """Scores (n, k), some forbidden, and scores of staying unmatched; never infeasible."""
+    n, k = draw(st.integers(0, max_size)), draw(st.integers(0, max_size))
+    seed, share = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from([0.0, 0.4, 0.8]))
+    spread = draw(st.sampled_from([0.0, 1.0, 20.0, largest]))
+    must = draw(st.sampled_from([0.0, 0.5, 1.0]))
+    return random_problem(np.random.default_rng(seed), n, k, spread, share, must)
+
+
+def random_problem(rng, n, k, spread=1.0, forbidden=0.3, must=0.0):
+    """Scores (n, k) and unmatched scores; a share `must` of matchable nodes must match."""
+    scores = spread * rng.normal(size=(n, k))
+    scores[rng.random((n, k)) < forbidden] = -np.inf
+    unmatched = [spread * rng.normal(size=n), spread * rng.normal(size=k)]
+    # Nodes of a planted matching may be told that they must be matched.
+    rows, cols = rng.permutation(n)[: min(n, k)], rng.permutation(k)[: min(n, k)]
+    for i, j in zip(rows, cols, strict=True):
+        if scores[i, j] > -np.inf:
+            for values, node in zip(unmatched, (i, j), strict=True):
+                if rng.random() < must:
+                    values[node] = -np.inf
+    return scores, *unmatched
+
+
+def exact_partial(scores, unmatched_left, unmatched_right, digits=50):
+    """Log-partition, marginals and unmatched probabilities over all partial matchings."""
+    n, k = scores.shape
+    with mpmath.workdps(digits):
+
+        def weight(score):
+            return (
+                mpmath.exp(mpmath.mpf(float(score))) if score > -np.inf else mpmath.mpf(0)
+            )
+
+        flow = [[mpmath.mpf(0)] * (k + 1) for _ in range(n)]
+        free = [mpmath.mpf(0)] * k
+        total = mpmath.mpf(0)
+
+        def visit(i, taken, product, chosen):
+            nonlocal total
+            if not product:
+                return
+            if i < n:
+                visit(i + 1, taken, product * weight(unmatched_left[i]), [*chosen, k])
+                for j in range(k):
+                    if not taken >> j & 1:
+                        more = product * weight(scores[i, j])
+                        visit(i + 1, taken | 1 << j, more, [*chosen, j])
+                return
+            for j in range(k):
+                if not taken >> j & 1:
+                    product *= weight(unmatched_right[j])
+            total += product
+            for row, j in enumerate(chosen):
+                flow[row][j] += product
+            for j in range(k):
+                if not taken >> j & 1:
+                    free[j] += product
+
+        visit(0, 0, mpmath.mpf(1), [])
+        table = np.array([[float(x / total) for x in row] for row in flow])
+        table = table.reshape(n, k + 1)
+        log_partition = mpmath.log(total)
+        return (
+            log_partition,
+            table[:, :k],
+            table[:, k],
+            np.array([float(x / total) for x in free]),
+        )
 
 
 @cache

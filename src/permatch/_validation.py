@@ -27,7 +27,8 @@ from permatch.errors import (
 #: Largest finite score: sums over a matching and its prices must not overflow float64.
 MAX_SCORE = 1e300
 
-_SHAPES = "one (m, m) array, a stack (b, m, m), or a list of (m, m) arrays"
+#: The forms in which scores are accepted.
+SHAPES = "an array (n, k), a stack (b, n, k), a sparse array, EdgeScores, or a list of them"
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ def is_list_of_graphs(scores: Any) -> bool:
         return all(is_sparse(graph) or _n_dims(graph) == 2 for graph in scores)
     except ValueError as err:
         raise ScoreShapeError(
-            f"scores must be {_SHAPES}; got a nested list whose rows differ in length. "
-            "Make every graph square."
+            f"scores must be {SHAPES}; got a nested list whose rows differ in length. "
+            "Give all rows of a graph the same length."
         ) from err
 
 
@@ -133,8 +134,8 @@ def as_floats(scores: Any, name: str) -> FloatArray:
         array = np.asarray(scores)
     except (ValueError, TypeError) as err:
         raise ScoreShapeError(
-            f"{name} must be {_SHAPES}; got nested sequences whose lengths differ. Make "
-            "every graph square."
+            f"{name} must be {SHAPES}; got nested sequences whose lengths differ. Give "
+            "all rows of a graph the same length."
         ) from err
     if array.dtype.kind not in "fiu":
         hint = {

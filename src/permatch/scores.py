@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from permatch._types import FloatArray, IntArray
 from permatch._validation import (
     MAX_SCORE,
+    SHAPES,
     as_floats,
     check_count,
     is_list_of_graphs,
@@ -271,10 +272,7 @@ def _read(
     else:
         array = as_floats(graph, name)
         if array.ndim != 2:
-            raise ScoreShapeError(
-                f"{name} must be one graph, an array of shape (n, k); got shape "
-                f"{array.shape}."
-            )
+            raise ScoreShapeError(f"{name} must be {SHAPES}; got shape {array.shape}.")
         if check:
             _check_entries(array, name, lambda k: divmod(k, array.shape[1]))
         left, right = np.nonzero(array > -np.inf)

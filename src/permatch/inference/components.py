@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permatch._types import FloatArray
+from permatch.errors import InfeasibleGraphError
 from permatch.inference.answer import Diagnostics, InferenceResult, merge, weakest
 from permatch.problems import Problem, Selection
 
@@ -98,3 +99,20 @@ class Assembly:
             n_graphs=structure.n_graphs,
             certificate=weakest(one.certificate for one in self.told),
         )
+
+
+def no_matching(problem: Problem, component: int) -> InfeasibleGraphError:
+    """Return the error to raise for a component without a matching."""
+    structure = problem.structure
+    found = structure.components
+    n_left, n_right = (int(sizes[component]) for sizes in found.sizes)
+    first = int(found.left_nodes[found.left_starts[component]])
+    g = int(structure.graph_of_left[first])
+    name = "this graph" if structure.n_graphs == 1 else f"graph {g}"
+    node = first - int(structure.left_starts[g])
+    return InfeasibleGraphError(
+        "the allowed edges must contain a matching of all nodes that must be matched; "
+        f"{name} has none: the component of left node {node}, of {n_left} x {n_right} "
+        f"nodes and {found.n_edges[component]} edges, cannot be matched. Allow more edges, "
+        "or let nodes stay unmatched (unmatched_left, unmatched_right)."
+    )

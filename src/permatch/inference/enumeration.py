@@ -11,11 +11,16 @@ import numpy as np
 from permatch._parallel import check_stopped
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
+from permatch.errors import SizeLimitError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
+from permatch.inference.components import Assembly, no_matching
+from permatch.problems import Problem
 
 # Rows whose matchings are listed at once.
 _ROWS_AT_ONCE = 9
+# Partial matchings that are listed at most, and right nodes that fit into a mask.
+_MOST_MATCHINGS, _MOST_RIGHT = 2_000_000, 62
 
 
 @lru_cache(maxsize=2)
@@ -95,6 +100,94 @@ class Enumeration(AbstractEngine):
         check_feasible(log_partitions, scores, members)
         diagnostics = Diagnostics(self.name, "asked for", size, n_graphs)
         return InferenceResult(log_partitions, marginals, True, diagnostics)
+
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        whole = Assembly(problem)
+        for c in range(len(problem.structure.components)):
+            part = problem.select(np.array([c]))
+            answer = _solve_component(part.problem)
+            if answer is None:
+                raise no_matching(problem, c)
+            whole.add(part, answer)
+        return whole.result(self.name, "asked for")
+
+
+def _solve_component(problem: Problem) -> InferenceResult | None:
+    """Sum over all matchings of one component; None if there is none."""
+    chosen = list_matchings(problem)  # edges, -1 for unmatched
+    if not len(chosen):
+        return None
+    structure = problem.structure
+    is_used = np.zeros((len(chosen), structure.n_edges + 1), dtype=bool)
+    np.put_along_axis(is_used, chosen, True, axis=1)  # the last column: unmatched
+    is_used = is_used[:, :-1]
+    is_taken = np.zeros((len(chosen), structure.n_right), dtype=bool)
+    rows, edges = np.nonzero(is_used)
+    is_taken[rows, structure.right[edges]] = True
+    is_free = np.hstack([chosen < 0, ~is_taken])
+    prices = np.concatenate([problem.unmatched_left, problem.unmatched_right])
+    terms = np.where(is_used, problem.scores, 0.0).sum(axis=1)
+    terms += np.where(is_free, prices, 0.0).sum(axis=1)
+    best = int(terms.argmax())
+    weights = np.exp(terms - terms[best])
+    total = weights.sum()
+    # The best matching's own scores, summed exactly.
+    own = [*problem.scores[is_used[best]], *prices[is_free[best]], math.log(total)]
+    free = np.minimum(weights @ is_free / total, 1.0)
+    return InferenceResult(
+        np.array([math.fsum(own)]),
+        np.minimum(weights @ is_used / total, 1.0),
+        True,
+        Diagnostics("enumeration", "asked for", structure.n_left),
+        unmatched_left=free[: structure.n_left],
+        unmatched_right=free[structure.n_left :],
+    )
+
+
+def list_matchings(problem: Problem) -> IntArray:
+    """Return every matching of a small graph.
+
+    Parameters
+    ----------
+    problem : Problem
+        One graph.
+
+    Returns
+    -------
+    ndarray of shape (n, n_left)
+        The edge of every left node, -1 for unmatched; only matchings that leave no node
+        unmatched that must be matched.
+    """
+    structure = problem.structure
+    if structure.n_right > _MOST_RIGHT:
+        raise SizeLimitError(
+            f"Enumeration handles components of at most {_MOST_RIGHT} right nodes, got "
+            f"{structure.n_right}. Use engine='frontier' or 'auto'."
+        )
+    chosen = np.zeros((1, 0), dtype=np.intp)
+    taken = np.zeros(1, dtype=np.int64)
+    for i in range(structure.n_left):
+        check_stopped()
+        pieces, masks = [], []
+        if problem.unmatched_left[i] > -np.inf:
+            pieces.append(np.insert(chosen, i, -1, axis=1))
+            masks.append(taken)
+        for e in range(structure.starts[i], structure.starts[i + 1]):
+            bit = 1 << int(structure.right[e])
+            is_open = taken & bit == 0
+            pieces.append(np.insert(chosen[is_open], i, e, axis=1))
+            masks.append(taken[is_open] | bit)
+        if sum(map(len, pieces)) > _MOST_MATCHINGS:
+            raise SizeLimitError(
+                f"Enumeration lists at most {_MOST_MATCHINGS} matchings of a component; "
+                f"this one of {structure.n_left} x {structure.n_right} nodes has more. Use "
+                "engine='frontier' or 'auto'."
+            )
+        if not pieces:
+            return np.zeros((0, structure.n_left), dtype=np.intp)
+        chosen, taken = np.concatenate(pieces), np.concatenate(masks)
+    must = sum(1 << int(j) for j in np.nonzero(problem.unmatched_right == -np.inf)[0])
+    return chosen[taken & must == must]
 
 
 def _blocks(size: int) -> Iterator[IntArray]:

@@ -18,6 +18,7 @@ from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.subset_dp import SubsetDP
 from permatch.inference.swap_chain import SwapChain
+from permatch.scores import Unmatched
 
 #: Every engine, by the name `engine=` takes.  A new engine is one word here.
 ENGINES: dict[str, type[AbstractEngine]] = {
@@ -68,6 +69,8 @@ def infer(
     scores: Scores,
     engine: str | AbstractEngine = "auto",
     *,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
     n_jobs: int | None = None,
     check: bool = True,
     progress: bool | None = None,
@@ -76,10 +79,14 @@ def infer(
 
     Parameters
     ----------
-    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-        Log-weight of each edge; ``-inf`` forbids an edge.
+    scores : array (n, k), stack (b, n, k), sparse array, EdgeScores, or list of these
+        Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
     engine : str or engine object
         Name of an engine, or an engine with its own options.
+    unmatched_left, unmatched_right : number, array or None, or a list of these
+        Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
+        None: every node must be matched, except that on the larger side of an unequal
+        graph it is 0.  A list has one entry per graph of a list.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Results do not depend on it.
     check : bool
@@ -90,8 +97,8 @@ def infer(
     Returns
     -------
     InferenceResult
-        ``log_partition``, ``marginals``, ``is_exact`` and ``diagnostics``, shaped like the
-        input.
+        ``log_partition``, ``marginals``, ``unmatched_left``, ``unmatched_right``,
+        ``is_exact`` and ``diagnostics``, in the form of the input.
 
     Examples
     --------
@@ -103,21 +110,44 @@ def infer(
     >>> result.marginals.round(2)
     array([[0.75, 0.25],
            [0.25, 0.75]])
+
+    Nodes may stay unmatched, and edges may be missing:
+
+    >>> edges = pm.EdgeScores([0, 0, 1], [0, 1, 1], [1.0, 2.0, 0.5])
+    >>> result = pm.infer(edges, unmatched_left=0.0, unmatched_right=0.0)
+    >>> result.marginals.round(2), result.unmatched_left.round(2)
+    (array([0.28, 0.47, 0.37]), array([0.25, 0.63]))
     """
-    return find_engine(engine).infer(scores, n_jobs=n_jobs, check=check, progress=progress)
+    return find_engine(engine).infer(
+        scores,
+        unmatched_left=unmatched_left,
+        unmatched_right=unmatched_right,
+        n_jobs=n_jobs,
+        check=check,
+        progress=progress,
+    )
 
 
 def log_partition(
-    scores: Scores, engine: str | AbstractEngine = "auto", *, n_jobs: int | None = None
+    scores: Scores,
+    engine: str | AbstractEngine = "auto",
+    *,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    n_jobs: int | None = None,
 ) -> Any:
-    """Return the log of the total weight of all perfect matchings, the log-permanent.
+    """Return the log of the total weight of all matchings; if perfect, the log-permanent.
 
     Parameters
     ----------
-    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-        Log-weight of each edge; ``-inf`` forbids an edge.
+    scores : array (n, k), stack (b, n, k), sparse array, EdgeScores, or list of these
+        Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
     engine : str or engine object
         Name of an engine, or an engine with its own options.
+    unmatched_left, unmatched_right : number, array or None, or a list of these
+        Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
+        None: every node must be matched, except that on the larger side of an unequal
+        graph it is 0.  A list has one entry per graph of a list.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
@@ -133,27 +163,42 @@ def log_partition(
     >>> round(pm.log_partition(np.zeros((5, 5))), 6)  # 5! = 120 matchings of weight 1
     4.787492
     """
-    return infer(scores, engine, n_jobs=n_jobs).log_partition
+    return infer(
+        scores,
+        engine,
+        unmatched_left=unmatched_left,
+        unmatched_right=unmatched_right,
+        n_jobs=n_jobs,
+    ).log_partition
 
 
 def marginals(
-    scores: Scores, engine: str | AbstractEngine = "auto", *, n_jobs: int | None = None
+    scores: Scores,
+    engine: str | AbstractEngine = "auto",
+    *,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    n_jobs: int | None = None,
 ) -> Any:
     """Return the probability of every edge.
 
     Parameters
     ----------
-    scores : array of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-        Log-weight of each edge; ``-inf`` forbids an edge.
+    scores : array (n, k), stack (b, n, k), sparse array, EdgeScores, or list of these
+        Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
     engine : str or engine object
         Name of an engine, or an engine with its own options.
+    unmatched_left, unmatched_right : number, array or None, or a list of these
+        Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
+        None: every node must be matched, except that on the larger side of an unequal
+        graph it is 0.  A list has one entry per graph of a list.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
     Returns
     -------
-    ndarray of shape (m, m) or (b, m, m), or a list of (m, m) arrays
-        Rows and columns sum to one.
+    array, sparse array or list, in the form of the scores
+        Rows and columns sum to one, with the probabilities of staying unmatched.
 
     Examples
     --------
@@ -165,7 +210,12 @@ def marginals(
     """
     chosen = find_engine(engine)
     require_marginals(chosen)
-    return chosen.infer(scores, n_jobs=n_jobs).marginals
+    return chosen.infer(
+        scores,
+        unmatched_left=unmatched_left,
+        unmatched_right=unmatched_right,
+        n_jobs=n_jobs,
+    ).marginals
 
 
 def require_marginals(engine: AbstractEngine) -> None:
