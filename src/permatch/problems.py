@@ -99,9 +99,7 @@ class Structure:
     @cached_property
     def by_right(self) -> tuple[IntArray, IntArray]:
         """``(starts, edges)``: the edges of right node j are ``edges[starts[j]:...]``."""
-        edges = np.argsort(self.right, kind="stable")
-        counts = np.bincount(self.right, minlength=self.n_right)
-        return np.concatenate([[0], np.cumsum(counts)]), edges
+        return group_by_label(self.right, self.n_right)
 
     @cached_property
     def graph_of_left(self) -> IntArray:
