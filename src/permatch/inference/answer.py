@@ -189,6 +189,8 @@ class InferenceResult:
             marginals=one(self.marginals),
             log_partition_error=None if error is None else float(error),
             marginal_errors=one(self.marginal_errors),
+            unmatched_left=one(self.unmatched_left),
+            unmatched_right=one(self.unmatched_right),
         )
 
     def shifted(self, offset: float) -> "InferenceResult":

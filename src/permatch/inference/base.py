@@ -175,6 +175,8 @@ class AbstractEngine(ABC):
             merge_sizes(self.name, [answer.diagnostics for answer in answers]),
             _numbers(places, [a.log_partition_error for a in answers], n_graphs),
             _tables(places, [a.marginal_errors for a in answers], n_graphs),
+            _tables(places, [a.unmatched_left for a in answers], n_graphs),
+            _tables(places, [a.unmatched_right for a in answers], n_graphs),
         )
 
     def infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
@@ -312,7 +314,11 @@ class AbstractEngine(ABC):
         """Solve a stack and record the time."""
         start = time.perf_counter()
         answer = self._infer_stack(scores, members, job)
-        return answer.told(seconds=time.perf_counter() - start)
+        told = replace(answer.diagnostics, seconds=time.perf_counter() - start)
+        nobody = np.zeros(scores.shape[:2])
+        return replace(
+            answer, diagnostics=told, unmatched_left=nobody, unmatched_right=nobody
+        )
 
     # ---- what others ask of an engine
 
