@@ -113,10 +113,19 @@ class Gauge:
         self.n_lines += piece.count(end)
         return piece
 
+    @property
+    def is_at_line_end(self) -> bool:
+        """Whether what was taken ends with a line."""
+        return self._open == 0
+
     def text(self, file: Any) -> TextIO:
         """Return a binary file as UTF-8 text with its line ends unchanged."""
-        counted = io.BufferedReader(_Counted(file, self), _BUFFER)
+        counted = io.BufferedReader(self.counted(file), _BUFFER)
         return io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
+
+    def counted(self, file: Any) -> io.RawIOBase:
+        """Return a binary file whose bytes are counted."""
+        return _Counted(file, self)
 
     def lines(self, file: Any) -> Iterator[str]:
         """Yield the lines of an open text file; a character counts as a byte."""

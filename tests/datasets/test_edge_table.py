@@ -1,5 +1,6 @@
 """Edge tables: every source gives the same graphs, every fault its own message."""
 
+import csv
 import gzip
 import io
 import itertools
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from permatch import MAPMatching, MatchingDistribution
 from permatch.datasets import (
     EdgeTable,
+    arrow_sources,
     edge_table_from_matches,
     read_edge_table,
-    table_sources,
+    table_text,
     write_matches,
 )
 from permatch.errors import (
@@ -239,9 +241,9 @@ def test_files_of_many_blocks(write, rng, monkeypatch):
     expected = read_edge_table(columns)
     path = write(as_csv(columns))
     for n_rows in (1, 2, 7, 55, 1000):
-        monkeypatch.setattr(table_sources, "BLOCK_ROWS", n_rows)
+        monkeypatch.setattr(table_text, "BLOCK_ROWS", n_rows)
         assert_same(read_edge_table(path), expected)
-    monkeypatch.setattr(table_sources, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(table_text, "BLOCK_ROWS", 3)
     lines = as_csv(columns).splitlines()
     lines[11] = ",".join([*lines[11].split(",")[:-2], "oops", "text"])
     path = write("\n".join(lines))
@@ -338,6 +340,85 @@ def test_parquet(pyarrow, rng, tmp_path):
         assert_same(read_edge_table(tmp_path / name), expected)
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_large_text_is_read_by_arrow(
+    pyarrow, rng, write, monkeypatch, delimiter, is_packed
+):
+    columns = long_columns(rng, [3, 2, 4, 5], 3)
+    n_rows = len(columns["graph"])
+    columns["left"] = [f' {name}, "senior" ' for name in columns["left"]]
+    columns["is_new"] = ["True" if k % 3 else "false" for k in range(n_rows)]
+    columns["note"] = ["see mail"] * n_rows
+    columns["x0"][:4] = [5e-324, -1.7976931348623157e308, 1 / 3, 12345678901234567890.0]
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows(rows)
+    content = ("\ufeff" + text.getvalue()).encode()
+    path = write(gzip.compress(content) if is_packed else content)
+    expected = read_edge_table(path)
+    assert expected.left_ids[0] == [f'a{k}, "senior"' for k in range(3)]
+    assert expected.feature_names == ["x0", "x1", "x2", "is_new"]
+    used = []
+    quick = arrow_sources.read_large_text
+    monkeypatch.setattr(arrow_sources, "LARGE", 0)
+    monkeypatch.setattr(arrow_sources, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(
+        "permatch.datasets.table_sources.read_large_text",
+        lambda *given: used.append(quick(*given)) or used[-1],
+    )
+    found = read_edge_table(path)
+    assert used[-1] is not None
+    assert_same(found, expected)
+    assert found.ignored == expected.ignored
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (",0.5,", ",0_5,"),
+        ("\ng2", "\n\ng2"),
+        ("a,q", '"a\n",q'),
+        (",1,0.25", ",true,0.25"),
+        ("g2,z,z,1,-7,5\n", "g2,z,z,1,-7,5\n  \n"),
+    ],
+)
+def test_what_arrow_does_not_read_alike_is_left_to_csv(
+    pyarrow, write, monkeypatch, old, new
+):
+    path = write(SMALL.replace(old, new, 1))
+    expected = read_edge_table(path)
+    monkeypatch.setattr(arrow_sources, "LARGE", 0)
+    assert_same(read_edge_table(path), expected)
+    bad = write(SMALL.replace(old, new, 1) + "g3,a,,0,1,2\n")
+    line = bad.read_text().count("\n")
+    with pytest.raises(TableError, match=f"'right'; the cell is empty at line {line} "):
+        read_edge_table(bad)
+
+
+def test_a_table_without_a_graph_column_is_one_graph(write):
+    text = "left,right,label,x\na,p,0,1\na,q,1,2\nb,p,1,3\nb,q,0,4\n"
+    table = read_edge_table(write(text))
+    assert table.graph_ids == [None]
+    assert table.id_columns == ("left", "right")
+    assert table.left_ids == [["a", "b"]]
+    out = io.StringIO()
+    write_matches(out, table, table.matchings)
+    assert out.getvalue() == "left,right\na,q\nb,p\n"
+    with pytest.raises(TableError, match="'graph' not found in 'left', 'right'"):
+        read_edge_table(write(text), graph="graph")
+    with pytest.raises(TableError, match=r"edge \('a', 'p'\) has two, at line 2 "):
+        read_edge_table(write(text + "a,p,0,1\n"))
+
+
+@pytest.mark.parametrize("blank", ["nan", "NaN", "<NA>", "NaT", ""])
+def test_ids_that_are_missing_are_refused(write, blank):
+    path = write(SMALL.replace("g1,b,p", f"g1,{blank},p"))
+    found = blank.replace("nan", "NaN") or "empty"
+    with pytest.raises(TableError, match=f"'left'; the cell is {found} at line 4 "):
+        read_edge_table(path)
+
+
 def test_parquet_from_a_data_frame(pandas, pyarrow, rng, tmp_path):
     frame = pandas.DataFrame(long_columns(rng, [3, 2], 2)).astype({"graph": "category"})
     shuffled = frame.sample(frac=1.0, random_state=0)  # its index becomes a column
@@ -396,7 +477,7 @@ ONE = "g,a,p,1,0,0"
         ("\n \n", TableError, "is empty"),
         (HEADER, TableError, "at least one edge"),
         ("graph,left,label,x\n", TableError, "'right' not found in 'graph', 'left'"),
-        ("a b c\n1 2 3\n", TableError, "'graph', 'left', 'right' not found"),
+        ("a b c\n1 2 3\n", TableError, "'left', 'right' not found in 'a b c'"),
         ("graph,left,right,x,x\ng,a,p,1,1\n", TableError, "'x' more than once"),
         ("graph,left,right,label\ng,a,p,1\n", TableError, "at least one feature"),
         ("graph,left,right,n\ng,a,p,hi\n", TableError, r"none \('n' left out\)"),
@@ -472,7 +553,7 @@ def test_faulty_files(write, content, error, message):
         ({"graph": [1], "left": [[1]], "right": [1], "x": [1]}, "lists of equal length"),
         ({"graph": [1], "left": [1], "right": [1], "x": [1j]}, r"none \('x' left out\)"),
         ({"graph": [1], "left": np.array([None]), "right": [1], "x": [1]}, "cell is empty"),
-        ({"graph": [1], "left": [np.nan], "right": [1], "x": [1]}, "cell is empty"),
+        ({"graph": [1], "left": [np.nan], "right": [1], "x": [1]}, "cell is NaN"),
         (
             {
                 "graph": [1],
@@ -498,7 +579,7 @@ def test_masked_cells_are_empty_cells():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"left": "graph"}, TableError, "'graph' was given two"),
+        ({"left": "graph", "graph": "graph"}, TableError, "'graph' was given two"),
         ({"features": ["label"]}, TableError, "'label' was given two"),
         ({"features": ["overlap", "overlap"]}, TableError, "'overlap' was given two"),
         ({"features": ["height"]}, TableError, "'height' not found in"),

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,23 @@ import numpy as np
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.errors import TableError
 
-_MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>", "nat"}
-_TRUTHS = {"true": 1.0, "false": 0.0}
+#: How an empty cell may be written, in any case.
+MISSING_WORDS = ("", "na", "n/a", "nan", "none", "null", "<na>", "nat")
+TRUTHS = {"true": 1.0, "false": 0.0}
+# Text that libraries write for a missing id.
+_NO_IDS = ("nan", "NaN", "<NA>", "NaT")
 # Row numbers that data frames write beside the data, never meant as a feature.
 _INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The role of each column; features None means all other numeric columns."""
+    """The role of each column; features None means all other numeric columns.
 
-    graph: str
+    `graph` None means the column ``graph`` if the table has one.
+    """
+
+    graph: str | None
     left: str
     right: str
     label: str
@@ -38,17 +44,33 @@ class Roles:
     has_labels_read: bool = True
 
     @property
-    def ids(self) -> tuple[str, str, str]:
-        """The columns that together name an edge."""
-        return self.graph, self.left, self.right
+    def required(self) -> list[str]:
+        """The columns that must be there."""
+        ids = [self.left, self.right]
+        ids = ids if self.graph is None else [self.graph, *ids]
+        return [*ids, *(self.features or [])]
+
+    def ids(self, header: list[str]) -> list[str]:
+        """Return the columns that together name an edge: graph if there is one, nodes."""
+        taken = {self.left, self.right, self.label, *(self.features or [])}
+        graph = self.graph
+        if graph is None and "graph" in header and "graph" not in taken:
+            graph = "graph"
+        ids = [self.left, self.right]
+        return ids if graph is None else [graph, *ids]
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The arrays of a table, and the names of its rows for messages."""
+    """The arrays of a table, and the names of its rows for messages.
+
+    `ids` are those of graph, left and right; a table of one graph has none for it, and
+    None is the graph's id.
+    """
 
     name: str
     ids: list[tuple[IntArray, list[Any]]]
+    id_columns: tuple[str, ...]
     labels: FloatArray | None
     features: FloatArray
     feature_names: list[str]
@@ -62,7 +84,11 @@ class Columns:
     def edge(self, row: Any) -> str:
         """Name the edge that a row describes."""
         graph, left, right = (values[codes[row]] for codes, values in self.ids)
-        return f"({left!r}, {right!r}) of graph {graph!r}"
+        return f"({left!r}, {right!r}){self.of_graph(graph)}"
+
+    def of_graph(self, graph: Any) -> str:
+        """Name a graph, unless there is only this one."""
+        return "" if graph is None else f" of graph {graph!r}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +101,37 @@ class Block:
     lines: Sequence[int] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column of text as codes and what they stand for."""
+
+    codes: IntArray
+    values: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """That of the column."""
+        return self.codes.shape
+
+    @property
+    def ndim(self) -> int:
+        """1."""
+        return self.codes.ndim
+
+    def __getitem__(self, row: int) -> Any:
+        """Return a cell."""
+        return self.values[self.codes[row]]
+
+
 # ---- roles -------------------------------------------------------------------------------
 
 
 def check_roles(roles: Roles) -> None:
     """Refuse a column with two roles."""
-    named = [*roles.ids, roles.label, *(roles.features or [])]
+    named = [*roles.required, roles.label]
     if twice := _repeated(named):
         raise TableError(
             f"a column must have one role; {quoted(twice)} was given two. Name different "
@@ -95,7 +146,7 @@ def check_header(header: list[str], roles: Roles, name: str) -> None:
             f"the columns of {name} must have different names; got {quoted(twice)} more "
             "than once. Rename or drop them."
         )
-    wanted = [*roles.ids, *(roles.features or [])]
+    wanted = roles.required
     if missing := [key for key in wanted if key not in header]:
         raise TableError(
             f"{name} must have the columns {quoted(wanted)}; {quoted(missing)} not found "
@@ -119,31 +170,52 @@ def quoted(names: Sequence[str], most: int = 12) -> str:
 # ---- cells -------------------------------------------------------------------------------
 
 
-def gather(header: list[str], roles: Roles, name: str, blocks: Iterable[Block]) -> Columns:
-    """Turn blocks of cells into the arrays of a table."""
-    id_columns = [header.index(key) for key in roles.ids]
+def used_columns(
+    header: list[str], roles: Roles, first: Block
+) -> tuple[list[int], int | None, list[int], list[int]]:
+    """Return the columns of the ids, of the label, of features, and those left out."""
+    ids = [header.index(key) for key in roles.ids(header)]
     label = header.index(roles.label) if roles.label in header else None
     if roles.features is not None:
         used, ignored = [header.index(key) for key in roles.features], []
     else:
-        free = [k for k in range(len(header)) if k not in {*id_columns, label}]
-        ignored = [k for k in free if _INDEX_COLUMN.fullmatch(header[k])]
+        free = [k for k in range(len(header)) if k not in {*ids, label}]
+        # A column without a single number is a remark, not a feature full of errors.
+        ignored = [
+            k
+            for k in free
+            if _INDEX_COLUMN.fullmatch(header[k]) or _is_remark(first.cells[k])
+        ]
         used = [k for k in free if k not in ignored]
+    return ids, label if roles.has_labels_read else None, used, ignored
+
+
+def gather(
+    header: list[str],
+    roles: Roles,
+    name: str,
+    blocks: Iterable[Block],
+    first: Block | None = None,
+) -> Columns:
+    """Turn blocks of cells into the arrays of a table.
+
+    `first` is what tells which columns are numbers; default: the first of the blocks.
+    """
+    blocks = iter(blocks)
+    if first is None:
+        first = next(blocks, Block(name, header, [()] * len(header)))
+        blocks = chain([first], blocks)
+    id_columns, label, used, ignored = used_columns(header, roles, first)
     coders = [_Coder() for _ in id_columns]
     codes: list[list[IntArray]] = [[] for _ in id_columns]
     labels: list[FloatArray] = []
     features: list[FloatArray] = []
     lines: list[IntArray] = []
     hint = ", or name the features to use without this column"
-    for n_block, block in enumerate(blocks):
-        if n_block == 0 and roles.features is None:
-            # A column without a single number is a remark, not a feature full of errors.
-            remarks = [k for k in used if _is_remark(block.cells[k])]
-            ignored = sorted([*ignored, *remarks])
-            used = [k for k in used if k not in remarks]
+    for block in blocks:
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
-        if label is not None and roles.has_labels_read:
+        if label is not None:
             labels.append(_numbers(block, label, "a label must be 1 (matched) or 0", ""))
         numbers = np.empty((len(codes[0][-1]), len(used)))
         for column, k in enumerate(used):
@@ -151,9 +223,13 @@ def gather(header: list[str], roles: Roles, name: str, blocks: Iterable[Block]) 
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))
+    ids = [(_join(parts), list(c)) for parts, c in zip(codes, coders, strict=True)]
+    if len(ids) == 2:
+        ids.insert(0, (np.zeros(len(ids[0][0]), dtype=np.intp), [None]))
     return Columns(
         name=name,
-        ids=[(_join(parts), list(c)) for parts, c in zip(codes, coders, strict=True)],
+        ids=ids,
+        id_columns=tuple(header[k] for k in id_columns),
         labels=_join(labels) if labels else None,
         features=_join(features),
         feature_names=[header[k] for k in used],
@@ -172,30 +248,35 @@ class _Coder(dict[Any, int]):
     def encode(self, block: Block, column: int) -> IntArray:
         """Return the number of every id in a column, refusing empty cells."""
         cells = block.cells[column]
-        if isinstance(cells, np.ndarray):
+        if isinstance(cells, Coded):
+            ids = cells.values
+        elif isinstance(cells, np.ndarray):
             # NumPy's dates would become counts of nanoseconds.
             is_date = cells.dtype.kind in "mM"
             ids = np.where(np.isnat(cells), "", cells.astype(str)) if is_date else cells
             ids = ids.tolist()
         else:
-            ids = map(str.strip, cells)
+            ids = [cell.strip() for cell in cells]
         n_known = len(self)
         try:
-            codes = np.fromiter(map(self.__getitem__, ids), np.intp, len(cells))
+            codes = np.fromiter(map(self.__getitem__, ids), np.intp, len(ids))
         except TypeError as err:
             raise TableError(
                 f"ids must be text or numbers; column {block.header[column]!r} of "
                 f"{block.name} holds something else ({err}). Convert it to text."
             ) from err
-        empty = [
-            key for key in islice(reversed(self), len(self) - n_known) if _is_empty(key)
-        ]
-        if empty:
-            row = int(np.argmax(codes == self[empty[-1]]))
-            raise TableError(
-                f"every edge needs a {block.header[column]!r}; the cell is empty at "
-                f"{_place(block.name, block.lines, row)}. Fill it in."
-            )
+        if isinstance(cells, Coded):
+            codes = codes[cells.codes]
+        fresh = list(islice(reversed(self), len(self) - n_known))[::-1]
+        for key in fresh:
+            if _is_empty(key) or key in _NO_IDS:
+                row = int(np.argmax(codes == self[key]))
+                is_blank = key is None or (isinstance(key, str) and not key.strip())
+                found = "empty" if is_blank else str(key).replace("nan", "NaN")
+                raise TableError(
+                    f"every edge needs a {block.header[column]!r}; the cell is {found} at "
+                    f"{_place(block.name, block.lines, row)}. Fill it in, or drop the row."
+                )
         return codes
 
 
@@ -220,6 +301,9 @@ def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArr
 
 def _parse(cells: Any) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers, NaN where they are not, and which of those are text."""
+    if isinstance(cells, Coded):
+        values, is_text = _parse(cells.values)
+        return values[cells.codes], np.resize(is_text, len(values))[cells.codes]
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind in "fiub":
             with np.errstate(over="ignore"):  # infinite features are refused later
@@ -243,7 +327,7 @@ def _number(cell: Any) -> float | None:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
         word = str(cell).strip().lower()
-        return np.nan if word in _MISSING else _TRUTHS.get(word)
+        return np.nan if word in MISSING_WORDS else TRUTHS.get(word)
 
 
 def _is_empty(cell: Any) -> bool:

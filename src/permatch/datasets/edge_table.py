@@ -50,13 +50,15 @@ class EdgeTable:
     matchings : list of int arrays, or None
         The labelled matching of every graph; None if the table has no labels.
     graph_ids : list
-        One id per graph, as in the table (text if read from a text file).
+        One id per graph, as in the table (text if read from a text file); None for the
+        graph of a table without a column for it.
     left_ids, right_ids : lists of lists
         The node ids of every graph, without dummy nodes.
     feature_names : list of str
         The columns that became features, in order.
-    id_columns : tuple of three str
-        The columns that hold the ids of graph, left and right node.
+    id_columns : tuple of str
+        The columns that hold the ids of graph, left and right node; without that of the
+        graph if the table has none.
     ignored : list of str
         Columns left out: text and row numbers.
 
@@ -83,7 +85,7 @@ class EdgeTable:
     left_ids: list[list[Any]]
     right_ids: list[list[Any]]
     feature_names: list[str]
-    id_columns: tuple[str, str, str] = ("graph", "left", "right")
+    id_columns: tuple[str, ...] = ("graph", "left", "right")
     ignored: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -157,7 +159,7 @@ class EdgeTable:
 def read_edge_table(
     source: Any,
     *,
-    graph: str = "graph",
+    graph: str | None = None,
     left: str = "left",
     right: str = "right",
     label: str = "label",
@@ -173,8 +175,11 @@ def read_edge_table(
     source : path, text file, data frame or mapping
         CSV or TSV (also gzip) with a header line, Parquet, an open text file, a data frame
         (pandas, Polars, Arrow), or a mapping from names to columns.
-    graph, left, right : str
-        The columns with the graph and the two nodes of an edge.
+    graph : str, optional
+        The column with the graph of an edge.  Default: ``graph`` if there is such a column,
+        otherwise all rows belong to one graph.
+    left, right : str
+        The columns with the two nodes of an edge.
     label : str
         The column that is 1 (or true) for matched edges and 0 (or false) for all others.
         Every node has exactly one match, or, if it is on the larger side of its graph, at
@@ -257,6 +262,6 @@ def read_edge_table(
         left_ids=edges.left.ids(columns.ids[1][1]),
         right_ids=edges.right.ids(columns.ids[2][1]),
         feature_names=columns.feature_names,
-        id_columns=(graph, left, right),
+        id_columns=columns.id_columns,
         ignored=columns.ignored,
     )

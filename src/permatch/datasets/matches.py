@@ -76,8 +76,8 @@ def edge_table_from_matches(
         # Dummy nodes are left out.
         in_table = is_listed[: len(table.left_ids[g]), : len(table.right_ids[g])]
         rows, cols = np.nonzero(in_table)
-        columns = [
-            [table.graph_ids[g]] * len(rows),
+        columns = [[table.graph_ids[g]] * len(rows)] * (len(table.id_columns) == 3)
+        columns += [
             [table.left_ids[g][row] for row in rows],
             [table.right_ids[g][col] for col in cols],
         ]
