@@ -5,23 +5,19 @@ import tempfile
 
 from benchmarks.harness import Report, run_python
 
-# The high-water mark of resident memory, which the kernel resets when a program starts.
 # Numba imports half of itself (57 MB) when a compiled function is first called; that is
 # import, too.
 MEMORY = """
 import numpy as np
 import permatch as pm
+from benchmarks.harness import memory_bytes
 from permatch.inference import Glynn
-def peak():
-    with open("/proc/self/status") as status:
-        (line,) = (line for line in status if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
 from numba.core.registry import cpu_target
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
-before = peak()
+before = memory_bytes("VmHWM")
 pm.infer(np.random.default_rng(0).normal(size=(24, 24)), "glynn", n_jobs=2)
-print(peak() - before)
+print((memory_bytes("VmHWM") - before) / 2**20)
 """
 
 IMPORT = """

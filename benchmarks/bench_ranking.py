@@ -17,19 +17,16 @@ _PEAK = """
 import numpy as np
 import permatch as pm
 from benchmarks.bench_ranking import mslr_like, mslr_objective
-
-def peak():  # ru_maxrss would begin with that of the process this was started from
-    lines = open("/proc/self/status").read().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+from benchmarks.harness import memory_bytes
 
 X, y, group = mslr_like(4)
 pm.RankMatch().fit(X, y, group=group)  # compiles, and loads what it needs
-before = peak()
+before = memory_bytes("VmHWM")
 X, y, group = mslr_like(2000)
 mslr_objective(X, y, group).value_and_grad(np.ones(X.shape[1]))
-one = peak()
+one = memory_bytes("VmHWM")
 pm.RankMatch(n_jobs=2).fit(X, y, group=group)
-print((one - before) / X.nbytes, (peak() - before) / X.nbytes)
+print((one - before) / X.nbytes, (memory_bytes("VmHWM") - before) / X.nbytes)
 """
 
 

@@ -82,6 +82,24 @@ def race(*sides: Callable[[], object], repeats: int = 7) -> tuple[Timing, ...]:
     return tuple(Timing(tuple(taken)) for taken in seconds)
 
 
+def timed(side: Callable[[], object]) -> tuple[Timing, object]:
+    """Time a single call, for what is too slow to repeat; return what it returned too."""
+    start = time.perf_counter()
+    found = side()
+    return Timing((time.perf_counter() - start,)), found
+
+
+def memory_bytes(which: str) -> int:
+    """Return the memory of this process: now, "VmRSS", or at its peak, "VmHWM".
+
+    Unlike ``ru_maxrss``, which begins with that of the process this was started from, the
+    peak is reset when a program starts.
+    """
+    with open("/proc/self/status") as status:
+        (line,) = (line for line in status if line.startswith(which))
+    return 1024 * int(line.split()[1])
+
+
 def run_python(code: str, **env: str) -> str:
     """Run code in a fresh interpreter and return what it prints."""
     import os

@@ -1,0 +1,39 @@
+"""Marginals of partial matchings by pyehm's EHM2: rival of the frontier.
+
+Efficient hypothesis management takes tracks one at a time and joins hypotheses that have
+used the same detections so far, which is the frontier with maps in place of tables.  It
+comes compiled from C++.  Its weights are products that nothing scales.
+
+References
+----------
+P. Horridge, S. Maskell, "Real-time tracking of hundreds of targets with efficient exact
+JPDAF implementation", Fusion (2006).
+"""
+
+import numpy as np
+
+
+def why_missing() -> str:
+    """Return why there is no rival, empty if there is one."""
+    try:
+        import pyehm.core  # noqa: F401
+    except ImportError:
+        return "pyehm is not installed (pip install 'permatch[bench]')"
+    return ""
+
+
+def marginals(scores: np.ndarray) -> np.ndarray:
+    """Return probabilities (n, k) of edges if all may stay unmatched, at score 0.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, k)
+        Log-weight of each edge; ``-inf`` forbids an edge.
+    """
+    from pyehm.core import EHM2
+
+    unmatched = np.zeros((len(scores), 1))
+    every = np.hstack([unmatched, scores])
+    with np.errstate(over="ignore"):
+        likelihood = np.exp(every)
+    return EHM2().run((every > -np.inf).astype(np.int32), likelihood)[:, 1:]
