@@ -111,6 +111,12 @@ class Structure:
         """The graph of every right node."""
         return np.repeat(np.arange(self.n_graphs), np.diff(self.right_starts))
 
+    @cached_property
+    def graph_of_component(self) -> IntArray:
+        """The graph of every component."""
+        found = self.components
+        return self.graph_of_left[found.left_nodes[found.left_starts[:-1]]]
+
     @property
     def edge_starts(self) -> IntArray:
         """The edges of graph g are ``edge_starts[g]:edge_starts[g + 1]``."""

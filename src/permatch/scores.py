@@ -234,6 +234,18 @@ def check_problem(
     return problem, Layout(kind, forms, structure)
 
 
+def stacked_problem(scores: FloatArray) -> Problem:
+    """Return dense squares (b, m, m) whose nodes must all be matched as a problem."""
+    n_graphs, size = scores.shape[:2]
+    graphs, _, cols = np.nonzero(scores > -np.inf)
+    counts = (scores > -np.inf).sum(axis=2).ravel()
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    nodes = np.arange(n_graphs + 1) * size
+    must = np.full(n_graphs * size, -np.inf)
+    structure = Structure(starts, graphs * size + cols, nodes, nodes)
+    return Problem(structure, scores[scores > -np.inf], must, must)
+
+
 def _joined(pieces: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
     return np.concatenate(pieces).astype(dtype) if pieces else np.zeros(0, dtype)
 

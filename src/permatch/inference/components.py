@@ -4,14 +4,18 @@ The log-partition of a graph is the sum of those of its components, and its marg
 theirs side by side.  A node without edges stays unmatched for certain.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch.errors import InfeasibleGraphError
 from permatch.inference.answer import Diagnostics, InferenceResult, merge, weakest
 from permatch.problems import Problem, Selection
+
+_BOUNDS = ("marginal_bounds", "unmatched_left_bounds", "unmatched_right_bounds")
 
 
 @dataclass(eq=False)
@@ -28,77 +32,126 @@ class Assembly:
     """
 
     problem: Problem
-    log_partition: FloatArray = field(init=False)
-    log_variance: FloatArray = field(init=False)
-    marginals: FloatArray = field(init=False)
-    errors: FloatArray = field(init=False)
-    unmatched_left: FloatArray = field(init=False)
-    unmatched_right: FloatArray = field(init=False)
-    told: list[Diagnostics] = field(default_factory=list, init=False)
-    is_exact: bool = field(default=True, init=False)
-
-    def __post_init__(self) -> None:
-        problem, structure = self.problem, self.problem.structure
-        found = structure.components
-        is_alone = found.of_left < 0, found.of_right < 0
-        self.unmatched_left = is_alone[0].astype(float)
-        self.unmatched_right = is_alone[1].astype(float)
-        self.log_partition = np.zeros(structure.n_graphs)
-        for graph_of, unmatched, alone in (
-            (structure.graph_of_left, problem.unmatched_left, is_alone[0]),
-            (structure.graph_of_right, problem.unmatched_right, is_alone[1]),
-        ):
-            self.log_partition += np.bincount(
-                graph_of[alone], unmatched[alone], structure.n_graphs
-            )
-        self.log_variance = np.zeros(structure.n_graphs)
-        self.marginals = np.zeros(structure.n_edges)
-        self.errors = np.zeros(structure.n_edges)
+    parts: list[tuple[Selection, InferenceResult]] = field(default_factory=list)
 
     def add(self, part: Selection, answer: InferenceResult) -> None:
         """Add the answer for a selection: a log-partition per component."""
-        structure = self.problem.structure
-        first = part.left[part.problem.structure.left_starts[:-1]]
-        graphs = structure.graph_of_left[first]
-        np.add.at(self.log_partition, graphs, answer.log_partition)
-        self.marginals[part.edges] = answer.marginals
-        self.unmatched_left[part.left] = answer.unmatched_left
-        self.unmatched_right[part.right] = answer.unmatched_right
-        if not answer.is_exact:
-            self.is_exact = False
-            log_error = answer.log_partition_error
-            np.add.at(
-                self.log_variance,
-                graphs,
-                np.nan if log_error is None else np.square(log_error),
-            )
-            errors = answer.marginal_errors
-            self.errors[part.edges] = np.nan if errors is None else errors
-        self.told.append(answer.diagnostics)
+        self.parts.append((part, answer))
 
     def result(self, engine: str, choice: str = "") -> InferenceResult:
         """Return the answer for the whole problem."""
         structure = self.problem.structure
+        answers = [answer for _, answer in self.parts]
+        is_exact = all(answer.is_exact for answer in answers)
         sizes = np.maximum(np.diff(structure.left_starts), np.diff(structure.right_starts))
-        told = merge(self.told) if self.told else Diagnostics(engine, choice, 0)
-        log_errors = np.sqrt(self.log_variance)
-        answer = InferenceResult(
-            self.log_partition,
-            self.marginals,
-            self.is_exact,
-            told,
-            None if self.is_exact else log_errors,
-            None if self.is_exact else self.errors,
-            self.unmatched_left,
-            self.unmatched_right,
+        told = [answer.diagnostics for answer in answers]
+        merged = merge(told) if told else Diagnostics(engine, choice, 0)
+        interval = None if is_exact else self._interval()
+        whole = InferenceResult(
+            self._log_partition(),
+            self._edges(lambda answer: answer.marginals),
+            is_exact,
+            merged,
+            None if is_exact else self._log_errors(),
+            None if is_exact else self._edges(errors_of),
+            self._nodes("left"),
+            self._nodes("right"),
         )
-        return answer.told(
+        return replace(whole, **self._bounds(whole)).told(
             engine=engine,
-            choice=choice or told.choice,
+            choice=choice or merged.choice,
             size=int(sizes.max(initial=0)),
             n_graphs=structure.n_graphs,
-            certificate=weakest(one.certificate for one in self.told),
+            certificate=weakest(one.certificate for one in told),
+            interval=interval,
+            interval_certificate="rigorous" if interval else "",
+            parts=tuple(told) if len(told) > 1 else (),
         )
+
+    def _log_partition(self) -> FloatArray:
+        problem, structure = self.problem, self.problem.structure
+        found = structure.components
+        total = np.zeros(structure.n_graphs)
+        for graph_of, unmatched, labels in (
+            (structure.graph_of_left, problem.unmatched_left, found.of_left),
+            (structure.graph_of_right, problem.unmatched_right, found.of_right),
+        ):
+            alone = labels < 0
+            total += np.bincount(graph_of[alone], unmatched[alone], structure.n_graphs)
+        for part, answer in self.parts:
+            np.add.at(total, self._graphs(part), answer.log_partition)
+        return total
+
+    def _graphs(self, part: Selection) -> IntArray:
+        """Return the graph of every component of a selection."""
+        first = part.left[part.problem.structure.left_starts[:-1]]
+        return self.problem.structure.graph_of_left[first]
+
+    def _log_errors(self) -> FloatArray:
+        variance = np.zeros(self.problem.structure.n_graphs)
+        for part, answer in self.parts:
+            error = answer.log_partition_error
+            if not answer.is_exact:
+                own = np.nan if error is None else np.square(error)
+                np.add.at(variance, self._graphs(part), own)
+        return np.sqrt(variance)
+
+    def _interval(self) -> tuple[float, float] | None:
+        """Return the sum of the intervals that hold, of a single graph."""
+        low = high = float(self._log_partition().sum())
+        if self.problem.structure.n_graphs != 1:
+            return None
+        for part, answer in self.parts:
+            told = answer.diagnostics
+            if answer.is_exact:
+                continue
+            is_certain = told.interval_certificate == "rigorous" and told.delta == 0.0
+            if told.interval is None or not is_certain or len(part.components) != 1:
+                return None
+            low += told.interval[0] - float(answer.log_partition[0])
+            high += told.interval[1] - float(answer.log_partition[0])
+        slack = 1e-12 * (1.0 + abs(low))
+        return low - slack, high + slack
+
+    def _edges(self, pick: Callable[[InferenceResult], Any]) -> FloatArray:
+        values = np.zeros(self.problem.structure.n_edges)
+        for part, answer in self.parts:
+            values[part.edges] = pick(answer)
+        return values
+
+    def _nodes(self, side: str) -> FloatArray:
+        """Return the probabilities of staying unmatched; 1 for nodes without edges."""
+        found = self.problem.structure.components
+        values = (getattr(found, f"of_{side}") < 0).astype(float)
+        for part, answer in self.parts:
+            values[getattr(part, side)] = getattr(answer, f"unmatched_{side}")
+        return values
+
+    def _bounds(self, whole: InferenceResult) -> dict[str, Any]:
+        """Return intervals that hold, if any part has them; [0, 1] where nothing does."""
+        if all(answer.marginal_bounds is None for _, answer in self.parts):
+            return {}
+        bounds = {}
+        values = whole.marginals, whole.unmatched_left, whole.unmatched_right
+        for name, place, own in zip(
+            _BOUNDS, ("edges", "left", "right"), values, strict=True
+        ):
+            low, high = own.copy(), own.copy()
+            for part, answer in self.parts:
+                ends = getattr(answer, name)
+                if ends is None and answer.is_exact:
+                    continue
+                where = getattr(part, place)
+                low[where], high[where] = (0.0, 1.0) if ends is None else ends
+            bounds[name] = low, high
+        return bounds
+
+
+def errors_of(answer: InferenceResult) -> Any:
+    """Return the errors of the marginals: 0 if exact, NaN if unknown."""
+    if answer.is_exact:
+        return 0.0
+    return np.nan if answer.marginal_errors is None else answer.marginal_errors
 
 
 def no_matching(problem: Problem, component: int) -> InfeasibleGraphError:
