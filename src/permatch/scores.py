@@ -29,6 +29,7 @@ from permatch.errors import (
     NaNScoreError,
     ScoreShapeError,
 )
+from permatch.kernels.components import group_by_label
 from permatch.problems import Problem, Structure
 
 #: A score per node, one for all nodes, or None.
@@ -292,7 +293,8 @@ def _read(
         return form, left, right, array[left, right]
     if check:
         _check_entries(score, name, lambda k: (int(left[k]), int(right[k])))
-    places = np.lexsort((right, left))
+    places = group_by_label(right, shape[1])[1]  # two counting sorts: by left, then right
+    places = places[group_by_label(left[places], shape[0])[1]]
     _check_distinct(left[places], right[places], name)
     places = places[score[places] > -np.inf]
     form = _Form(kind, shape, len(score), places, template)
