@@ -44,6 +44,7 @@ ENGINES = [
     EngineCase(pm.SmallBatch(), largest=8),
     EngineCase(pm.Glynn()),
     EngineCase(pm.SubsetDP()),
+    EngineCase(pm.Frontier()),
     EngineCase(pm.Ryser()),
     EngineCase(pm.Enumeration(), largest=9),
 ]
@@ -63,6 +64,7 @@ APPROXIMATE = [
 # Engines that solve sparse, rectangular and partial problems exactly.
 PARTIAL = [
     EngineCase(pm.Enumeration(), largest=5),
+    EngineCase(pm.Frontier()),
 ]
 
 

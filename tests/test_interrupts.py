@@ -45,6 +45,7 @@ CASES = {
     ),
     "glynn": (run(pm.Glynn(), 20), run(pm.Glynn(max_size=40), 40)),
     "subset_dp": (run(pm.SubsetDP(), 18), forever(run(pm.SubsetDP(max_size=25), 25))),
+    "frontier": (run(pm.Frontier(), 12), forever(run(pm.Frontier(), 22))),
     "ryser": (run(pm.Ryser(), 9), run(pm.Ryser(max_size=36), 36)),
     "enumeration": (run(pm.Enumeration(), 9), run(pm.Enumeration(max_size=13), 13)),
     "sparsified": (

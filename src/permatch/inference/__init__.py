@@ -7,6 +7,7 @@ from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification
 from permatch.inference.bounds import log_partition_bounds
 from permatch.inference.enumeration import Enumeration, all_matchings
+from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
@@ -35,6 +36,7 @@ __all__ = [
     "Bethe",
     "Diagnostics",
     "Enumeration",
+    "Frontier",
     "Glynn",
     "HuberLaw",
     "InferenceResult",

@@ -10,6 +10,7 @@ from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
 from permatch.inference.enumeration import Enumeration
+from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
@@ -28,6 +29,7 @@ ENGINES: dict[str, type[AbstractEngine]] = {
         SmallBatch,
         Glynn,
         SubsetDP,
+        Frontier,
         Ryser,
         Enumeration,
         Sparsified,
