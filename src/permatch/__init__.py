@@ -20,7 +20,14 @@ from permatch import errors
 from permatch._version import __version__
 
 if TYPE_CHECKING:  # for type checkers and completion; the table below does the work
-    from permatch.decoding import KBest, best_matching, k_best
+    from permatch.decoding import (
+        ABSTAINED,
+        KBest,
+        LinkCosts,
+        bayes_matching,
+        best_matching,
+        k_best,
+    )
     from permatch.distribution import MatchingDistribution
     from permatch.estimators import (
         DORM,
@@ -60,6 +67,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     from permatch.scores import EdgeScores
 
 __all__ = [
+    "ABSTAINED",
     "DORM",
     "DORMCV",
     "AutoEngine",
@@ -73,6 +81,7 @@ __all__ = [
     "HuberLaw",
     "InferenceResult",
     "KBest",
+    "LinkCosts",
     "MAPMatching",
     "MAPMatchingCV",
     "MatchingDistribution",
@@ -90,6 +99,7 @@ __all__ = [
     "SubsetDP",
     "SwapChain",
     "__version__",
+    "bayes_matching",
     "best_matching",
     "errors",
     "infer",
@@ -102,6 +112,7 @@ __all__ = [
 
 #: Where each lazily loaded name lives.
 _HOMES = {
+    "ABSTAINED": "permatch.decoding",
     "DORM": "permatch.estimators",
     "DORMCV": "permatch.estimators",
     "AutoEngine": "permatch.inference",
@@ -115,6 +126,7 @@ _HOMES = {
     "HuberLaw": "permatch.inference",
     "InferenceResult": "permatch.inference",
     "KBest": "permatch.decoding",
+    "LinkCosts": "permatch.decoding",
     "MAPMatching": "permatch.estimators",
     "MAPMatchingCV": "permatch.estimators",
     "MatchingDistribution": "permatch.distribution",
@@ -131,6 +143,7 @@ _HOMES = {
     "Sparsified": "permatch.inference",
     "SubsetDP": "permatch.inference",
     "SwapChain": "permatch.inference",
+    "bayes_matching": "permatch.decoding",
     "best_matching": "permatch.decoding",
     "infer": "permatch.inference",
     "k_best": "permatch.decoding",

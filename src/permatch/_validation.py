@@ -203,31 +203,64 @@ def no_perfect_matching(
     )
 
 
-def check_matchings(matchings: Any, size: int) -> IntArray:
-    """Return matchings as an integer array (n, size), each row a permutation, or raise."""
+def check_matchings(matchings: Any, n_left: int, n_right: int | None = None) -> IntArray:
+    """Return matchings as an integer array (n, n_left), or raise.
+
+    With `n_right` an entry is a right node or -1 for unmatched, and no right node occurs
+    twice; without, every row must be a permutation.
+    """
     refuse_masked(matchings, "a matching", InvalidMatchingError)
+    what = "columns, one per row" if n_right is None else "right nodes, one per left node"
     try:
         array = np.asarray(matchings)
     except ValueError as err:
         raise InvalidMatchingError(
-            f"a matching must list {size} columns, one per row; got different lengths."
+            f"a matching must list {n_left} {what}; got different lengths."
         ) from err
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.intp)  # what NumPy makes of an empty list
-    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or array.shape[-1] != size:
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim not in (1, 2)
+        or array.shape[-1] != n_left
+    ):
         raise InvalidMatchingError(
-            f"a matching must be an integer array of {size} columns, one per row "
+            f"a matching must be an integer array of {n_left} {what} "
             f"(or a stack of them); got dtype {array.dtype} and shape {array.shape}."
         )
     array = np.atleast_2d(array).astype(np.intp)
-    is_permutation = (np.sort(array, axis=1) == np.arange(size)).all(axis=1)
+    if n_right is not None:
+        _check_partial(array, n_right)
+        return array
+    is_permutation = (np.sort(array, axis=1) == np.arange(n_left)).all(axis=1)
     if not is_permutation.all():
         worst = array[~is_permutation][0]
         raise InvalidMatchingError(
-            f"a matching must use each of the columns 0 .. {size - 1} exactly once; got "
+            f"a matching must use each of the columns 0 .. {n_left - 1} exactly once; got "
             f"{worst.tolist()}. Columns are counted from 0."
         )
     return array
+
+
+def _check_partial(matchings: IntArray, n_right: int) -> None:
+    """Refuse right nodes that do not exist or have two partners."""
+    is_wrong = (matchings < -1) | (matchings >= n_right)
+    if is_wrong.any():
+        row, node = (int(k) for k in np.argwhere(is_wrong)[0])
+        raise InvalidMatchingError(
+            f"a matching must name right nodes 0 .. {n_right - 1}, or -1 for unmatched; "
+            f"left node {node} has {matchings[row, node]}. Nodes are counted from 0."
+        )
+    ordered = np.sort(matchings, axis=1)
+    is_repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if is_repeated.any():
+        row, place = (int(k) for k in np.argwhere(is_repeated)[0])
+        node = ordered[row, place]
+        both = np.nonzero(matchings[row] == node)[0][:2].tolist()
+        raise InvalidMatchingError(
+            f"a matching must give every right node at most one partner; right node {node} "
+            f"has the left nodes {both[0]} and {both[1]}."
+        )
 
 
 def check_given(given: Any, size: int) -> dict[int, int]:

@@ -167,6 +167,12 @@ class Layout:
             return None
         return float(values[0]) if self.kind == "one" else values
 
+    def matchings(self, partners: IntArray) -> Any:
+        """Return the partners (n_left,) of left nodes, counted within each graph."""
+        structure = self.structure
+        first = structure.right_starts[structure.graph_of_left]
+        return self.left(np.where(partners >= 0, partners - first, partners))
+
     def _nodes(self, values: Any, starts: IntArray) -> Any:
         if values is None:
             return None

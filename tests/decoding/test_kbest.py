@@ -226,7 +226,7 @@ def test_kernel_excess_is_the_cost_above_the_optimum(rng):
     cost = rng.random((40, 40))
     matchings = np.empty((60, 40), np.intp)
     excess = np.empty(60)
-    assert murty.k_best(cost, 60, matchings, excess) == 60
+    assert murty.k_best(cost, 60, matchings, excess, 40) == 60
     totals = totals_of(cost, matchings)
     assert excess == pytest.approx(totals - totals[0], abs=TOL)
     assert (np.diff(excess) >= 0).all()

@@ -1,10 +1,10 @@
-"""The k best matchings, by Murty's algorithm."""
+"""The k best matchings: by Murty's algorithm in every component, then of their sums."""
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from permatch._types import FloatArray, IntArray
 from permatch._validation import (
@@ -13,11 +13,15 @@ from permatch._validation import (
     enough_memory,
     no_perfect_matching,
 )
-from permatch.decoding.lap import best_matching, subtract_row_maxima
+from permatch.assignment import Assignment, best_assignment
+from permatch.decoding.lap import best_matching, is_one_square, subtract_row_maxima
+from permatch.errors import ScoreShapeError
 from permatch.kernels import murty
+from permatch.problems import Problem
+from permatch.scores import Unmatched, check_problem
 
-# Matchings whose scores are added up at a time.
-_AT_ONCE = 1 << 14
+# Matchings whose scores are added up at a time, in nodes.
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +30,9 @@ class KBest:
 
     Attributes
     ----------
-    matchings : ndarray of shape (n, m)
-        Matching r sends row i to column ``matchings[r, i]``.
-    scores : ndarray of shape (n,)
+    matchings : ndarray of shape (r, n)
+        Matching r sends left node i to right node ``matchings[r, i]``; -1: unmatched.
+    scores : ndarray of shape (r,)
         Total score of each matching, descending.
 
     Examples
@@ -43,15 +47,13 @@ class KBest:
     scores: FloatArray
 
 
-def _count_bound(scores: FloatArray) -> int:
-    """Return a number no smaller than the number of perfect matchings."""
-    is_allowed = scores > -np.inf
-    by_row = math.prod(is_allowed.sum(axis=1).tolist())
-    by_col = math.prod(is_allowed.sum(axis=0).tolist())
-    return min(by_row, by_col, math.factorial(len(scores)))
-
-
-def k_best(scores: ArrayLike, k: int) -> KBest:
+def k_best(
+    scores: Any,
+    k: int,
+    *,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+) -> KBest:
     """Return the k matchings with the highest total scores.
 
     The matchings are distinct, the first is that of `best_matching`, and fewer than `k` are
@@ -60,10 +62,13 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
 
     Parameters
     ----------
-    scores : ndarray of shape (m, m)
-        Score of each edge; ``-inf`` forbids an edge.
+    scores : array of shape (n, k), sparse array or EdgeScores
+        Score of each edge; ``-inf``, or no entry, forbids an edge.
     k : int
         Number of matchings, at least 1.
+    unmatched_left, unmatched_right : number, array or None
+        Score of staying unmatched; ``-inf``: must be matched.  None: every node must be
+        matched, except that on the larger side of an unequal graph it is 0.
 
     Returns
     -------
@@ -73,14 +78,15 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
     Raises
     ------
     InfeasibleGraphError
-        If the allowed edges contain no perfect matching.
+        If no matching of allowed edges includes every node that must be matched.
     InvalidOptionError
         If `k` is not an integer of at least 1.
 
     Notes
     -----
-    O(m^3) for the first matching and O(m^2) per path searched after it: at least one per
-    matching, usually two to four at m = 50, at worst m.  O(k m) memory.
+    By components of m nodes per side: O(m^3) for the first matching and O(m^2) per path
+    searched after it: at least one per matching, usually two to four at m = 50, at worst m.
+    O(k m) memory.  Where nodes may stay unmatched, m counts the nodes of both sides.
 
     Examples
     --------
@@ -91,33 +97,219 @@ def k_best(scores: ArrayLike, k: int) -> KBest:
            [0, 1]])
     >>> best.scores
     array([4., 3.])
+    >>> k_best(np.array([[1.0]]), 5, unmatched_left=0.0, unmatched_right=0.0).matchings
+    array([[ 0],
+           [-1]])
     """
-    scores = check_scores(scores)
-    m = len(scores)
-    k = min(check_count(k, "k", 1), max(_count_bound(scores), 1))
-    cost = np.ascontiguousarray(-subtract_row_maxima(scores))
-    # Matchings, order and prices of k nodes, and the matchings themselves.
-    with enough_memory(f"k_best of {k} matchings at size {m}", 32.0 * k * m):
-        matchings = np.empty((k, m), np.intp)
-        n_found = murty.k_best(cost, k, matchings, np.empty(k))
-    if n_found == 0:
-        raise no_perfect_matching(scores)
-    matchings = matchings[:n_found]
+    if unmatched_left is None and unmatched_right is None and is_one_square(scores):
+        return _k_best_of_square(check_scores(scores), check_count(k, "k", 1))
+    problem, layout = check_problem(scores, unmatched_left, unmatched_right)
+    if layout.kind != "one":
+        raise ScoreShapeError(
+            f"k_best takes one graph; got {problem.structure.n_graphs}. Call it for each."
+        )
+    return k_best_matchings(problem, k)
+
+
+def k_best_matchings(problem: Problem, k: int, best: Assignment | None = None) -> KBest:
+    """Return the k best matchings of a problem with one graph.
+
+    Parameters
+    ----------
+    problem : Problem
+        One graph.
+    k : int
+        Number of matchings, at least 1.
+    best : Assignment, optional
+        Its best matching, if known.
+
+    Returns
+    -------
+    KBest
+        The matchings and their scores, best first.
+    """
+    k = check_count(k, "k", 1)
+    k = min(k, _count_bound(problem, k))
+    best = best_assignment(problem) if best is None else best
+    n = problem.structure.n_left
+    with enough_memory(f"k_best of {k} matchings of {n} nodes", 8.0 * k * n):
+        ranked = _rank_components(best.reduced, k)
+        active = _likely(ranked, k)
+        picks = _best_sums([ranked[c].excess for c in active], k)
+        matchings = np.tile(best.matching, (len(picks), 1))
+        for c, chosen in zip(active, picks.T, strict=True):
+            matchings[:, ranked[c].nodes] = ranked[c].matchings[chosen]
+    totals = _totals(problem, matchings)
     # Sums of the original scores, each rounded once; they may order near ties differently.
-    totals = np.concatenate(
-        [
-            _totals(scores, matchings[first : first + _AT_ONCE])
-            for first in range(0, n_found, _AT_ONCE)
-        ]
-    )
+    rank = np.argsort(-totals, kind="stable")
+    return _lead_with(best.matching, matchings[rank], totals[rank])
+
+
+def _k_best_of_square(scores: FloatArray, k: int) -> KBest:
+    """Return the k best perfect matchings of a checked dense graph."""
+    m = len(scores)
+    is_allowed = scores > -np.inf
+    sizes = (math.prod(is_allowed.sum(axis=axis).tolist()) for axis in (0, 1))
+    k = min(k, max(min(*sizes, math.factorial(m)), 1))
+    cost = np.ascontiguousarray(-subtract_row_maxima(scores))
+    matchings, _ = _by_murty(cost, k, m)
+    if not len(matchings):
+        raise no_perfect_matching(scores)
+    at_once = max(_AT_ONCE // (m + 1), 1)
+    totals = np.empty(len(matchings))
+    for first in range(0, len(matchings), at_once):
+        picked = scores[np.arange(m), matchings[first : first + at_once]]
+        totals[first : first + at_once] = [math.fsum(row) for row in picked.tolist()]
+    # Sums of the original scores, each rounded once; they may order near ties differently.
     rank = np.argsort(-totals, kind="stable")
     return _lead_with(best_matching(scores), matchings[rank], totals[rank])
 
 
-def _totals(scores: FloatArray, matchings: IntArray) -> FloatArray:
+def _by_murty(cost: FloatArray, k: int, n_branch: int) -> tuple[IntArray, FloatArray]:
+    """Return the k cheapest matchings of a square, and their costs above the least."""
+    m = len(cost)
+    # Matchings, order and prices of k nodes, and the matchings themselves.
+    with enough_memory(f"k_best of {k} matchings at size {m}", 32.0 * k * m):
+        found, excess = np.empty((k, m), np.intp), np.empty(k)
+        n_found = murty.k_best(cost, k, found, excess, n_branch)
+    return found[:n_found], excess[:n_found]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """The best matchings of a component, best first."""
+
+    nodes: IntArray  # its left nodes
+    matchings: IntArray  # (r, nodes)
+    excess: FloatArray  # (r,): what is lost to the best
+
+
+def _rank_components(reduced: Problem, k: int) -> list[_Ranked]:
+    """Return the best matchings of every component: two of each, k of those that matter.
+
+    A matching of the k best departs from the best one in at most k - 1 components, and in
+    none but the k - 1 where that is cheapest.
+    """
+    few = min(k, 2)
+    n_components = len(reduced.structure.components)
+    if n_components == 1:
+        few = k
+    ranked = [_k_best_of(reduced, c, few) for c in range(n_components)]
+    if few < k:
+        for c in _likely(ranked, k):
+            ranked[c] = _k_best_of(reduced, c, k)
+    return ranked
+
+
+def _likely(ranked: list[_Ranked], k: int) -> list[int]:
+    """Return the components in which the k best matchings may differ."""
+    several = [c for c, one in enumerate(ranked) if len(one.excess) > 1]
+    several.sort(key=lambda c: ranked[c].excess[1])
+    return several[: k - 1]
+
+
+def _k_best_of(reduced: Problem, component: int, k: int) -> _Ranked:
+    """Return the k best matchings of one component of a reduced problem."""
+    part = reduced.select(np.array([component]))
+    problem = part.problem
+    n, n_right = problem.structure.n_left, problem.structure.n_right
+    k = min(k, _count_bound(problem, k))
+    cost = _square_cost(problem)
+    # Matchings, order and prices of k nodes.
+    with enough_memory(
+        f"k_best of {k} matchings at size {len(cost)}", 32.0 * k * len(cost)
+    ):
+        found, excess = np.empty((k, len(cost)), np.intp), np.empty(k)
+        n_found = murty.k_best(cost, k, found, excess, n)
+    partners = found[:n_found, :n]
+    partners = np.where(
+        partners < n_right, np.append(part.right, 0)[partners % (n_right + 1)], -1
+    )
+    return _Ranked(part.left, partners, excess[:n_found])
+
+
+def _square_cost(problem: Problem) -> FloatArray:
+    """Return the costs of a square whose perfect matchings are those of the problem.
+
+    Where nodes may stay unmatched there is a column more for every left node, in which
+    only it can stay unmatched, and a row for every right node; rows and columns that are
+    not needed for that are matched among themselves, for nothing.
+    """
+    structure = problem.structure
+    n, k = structure.n_left, structure.n_right
+    if n == k and problem.is_perfect:
+        return -problem.dense()
+    cost = np.full((n + k, n + k), np.inf)
+    cost[structure.left, structure.right] = -problem.scores
+    cost[np.arange(n), k + np.arange(n)] = -problem.unmatched_left
+    cost[n + np.arange(k), np.arange(k)] = -problem.unmatched_right
+    cost[n:, k:] = 0.0
+    return cost
+
+
+def _count_bound(problem: Problem, enough: int) -> int:
+    """Return a number no smaller than that of matchings, or some number above `enough`."""
+    structure = problem.structure
+    bounds = []
+    for degrees, unmatched in (
+        (np.diff(structure.starts), problem.unmatched_left),
+        (
+            np.bincount(structure.right, minlength=structure.n_right),
+            problem.unmatched_right,
+        ),
+    ):
+        count = 1
+        for options in (degrees + (unmatched > -np.inf)).tolist():
+            count *= options
+            if count > enough:
+                break
+        bounds.append(count)
+    return max(min(bounds), 1)
+
+
+def _best_sums(lists: list[FloatArray], k: int) -> IntArray:
+    """Return which entries of ascending lists make the k least sums, (r, n_lists)."""
+    sums = np.zeros(1)
+    ways: list[tuple[IntArray, IntArray]] = []
+    for values in lists:
+        # Entry a of one list and b of another are beaten by (a + 1)(b + 1) - 1 pairs.
+        most = k // (np.arange(min(len(sums), k)) + 1)
+        most = np.minimum(most, len(values))
+        first = np.repeat(np.arange(len(most)), most)
+        second = np.arange(len(first)) - np.repeat(np.cumsum(most) - most, most)
+        both = sums[first] + values[second]
+        order = np.argsort(both, kind="stable")[:k]
+        ways.append((first[order], second[order]))
+        sums = both[order]
+    at = np.arange(len(sums))
+    picks = np.zeros((len(sums), len(lists)), dtype=np.intp)
+    for c in range(len(lists) - 1, -1, -1):
+        picks[:, c] = ways[c][1][at]
+        at = ways[c][0][at]
+    return picks
+
+
+def _totals(problem: Problem, matchings: IntArray) -> FloatArray:
     """Return the scores of some matchings, each rounded once."""
-    picked = scores[np.arange(len(scores)), matchings]
-    return np.array([math.fsum(row) for row in picked.tolist()])
+    structure = problem.structure
+    keys = structure.left * structure.n_right + structure.right
+    rows = np.arange(structure.n_left) * structure.n_right
+    (may_be_free,) = np.nonzero(problem.unmatched_right > -np.inf)
+    totals = np.empty(len(matchings))
+    at_once = max(_AT_ONCE // (structure.n_left + len(may_be_free) + 1), 1)
+    for first in range(0, len(matchings), at_once):
+        some = matchings[first : first + at_once]
+        places = np.minimum(np.searchsorted(keys, rows + some), max(len(keys) - 1, 0))
+        terms = problem.unmatched_left + np.zeros(some.shape)
+        is_linked = some >= 0
+        terms[is_linked] = problem.scores[places[is_linked]]
+        if len(may_be_free):
+            is_taken = np.zeros((len(some), structure.n_right + 1), dtype=bool)
+            np.put_along_axis(is_taken, some, True, axis=1)  # the last column: unmatched
+            free = problem.unmatched_right[may_be_free]
+            terms = np.hstack([terms, np.where(is_taken[:, may_be_free], 0.0, free)])
+        totals[first : first + at_once] = [math.fsum(row) for row in terms.tolist()]
+    return totals
 
 
 def _lead_with(mode: IntArray, matchings: IntArray, totals: FloatArray) -> KBest:

@@ -23,6 +23,10 @@ Costs are counted from the optimum: the matrix is first reduced by the optimal p
 prices are then relative to those.  Row prices follow from the matched edges, so only column
 prices are kept: O(k m) memory, and O(m^2) time for a split or a repair.
 
+Only the first `n_branch` rows need to be split by.  Where other rows merely fill up, as the
+copies of right nodes do in a graph whose nodes may stay unmatched, matchings that differ in
+them alone are one matching, and only the cheapest of them is found.
+
 References
 ----------
 K. G. Murty, "An algorithm for ranking all the assignments in order of increasing cost",
@@ -107,7 +111,7 @@ def _fill_slack(cost, matching, order, first, price, work):
 
 
 @njit(cache=True, nogil=True)
-def _split(cost, nodes, slot, work):
+def _split(cost, nodes, slot, n_branch, work):
     """Reorder the free rows; fill `bound` with the least each child adds to the cost."""
     first = nodes.n_fixed[slot]
     order = nodes.order[slot]
@@ -116,12 +120,13 @@ def _split(cost, nodes, slot, work):
     slack, bound, sequence = work.slack, work.bound, work.sequence
     low_out, low_in = work.low_out, work.low_in
     # Insertion sort, expensive rows first: the parent's order is nearly right already.  The
-    # branching row stays in front, for only the first child may see denied columns.
+    # branching row stays in front, for only the first child may see denied columns, and the
+    # rows that are not split by stay at the end.
     n_pinned = 0 if nodes.parent[slot] < 0 else 1
     for p in range(n):
         bound[p] = low_out[p] + low_in[p]
         at = p
-        while at > n_pinned and bound[sequence[at - 1]] < bound[p]:
+        while n_pinned < at and first + p < n_branch and bound[sequence[at - 1]] < bound[p]:
             sequence[at] = sequence[at - 1]
             at -= 1
         sequence[at] = p
@@ -238,7 +243,7 @@ def _repair(cost, nodes, slot, place, limit, child, work):
 
 
 @njit(cache=True, nogil=True)
-def _search(cost, k, nodes, work, heap, kept, counts, n_steps):
+def _search(cost, k, n_branch, nodes, work, heap, kept, counts, n_steps):
     """Take `n_steps` entries off the heap; return whether all that is needed is found.
 
     `counts` holds the entries of `heap` and of `kept`.  Return early, with False, when the
@@ -264,8 +269,9 @@ def _search(cost, k, nodes, work, heap, kept, counts, n_steps):
         if place in (m, first):
             _deny(nodes, slot, work.is_denied)
         if place == m:
-            _split(cost, nodes, slot, work)
-            for t in range(m - first - 1):  # the last free row alone has nowhere to go
+            _split(cost, nodes, slot, n_branch, work)
+            # The last free row alone has nowhere to go.
+            for t in range(min(n_branch, m - 1) - first):
                 bound = nodes.excess[slot] + work.bound[t]
                 if bound < worst:
                     put(heap, n_waiting, bound, -(first + t), slot)
@@ -326,11 +332,14 @@ def _take(nodes, kept, matchings, excess, first, last):
             matchings[rank, i] = nodes.matching[slot, i]
 
 
-def k_best(cost: FloatArray, k: int, matchings: IntArray, excess: FloatArray) -> int:
+def k_best(
+    cost: FloatArray, k: int, matchings: IntArray, excess: FloatArray, n_branch: int
+) -> int:
     """Fill `matchings` (k, m) and `excess` (k,), cheapest first; return how many exist.
 
     `cost` is (m, m), entries finite or ``+inf`` (forbidden).  `excess` is the cost above
-    the optimum.  Fewer than k are filled when the graph has fewer perfect matchings.
+    the optimum.  Matchings that agree in the first `n_branch` rows count as one.  Fewer
+    than k are filled when there are fewer.
     """
     m = len(cost)
     nodes = Nodes(
@@ -364,7 +373,8 @@ def k_best(cost: FloatArray, k: int, matchings: IntArray, excess: FloatArray) ->
         nonlocal heap
         if counts[0] + m > len(heap.key):
             heap = Heap(*(np.concatenate([part, np.empty_like(part)]) for part in heap))
-        return _search(reduced, k, nodes, work, heap, kept, counts, last - first)
+        n_steps = last - first
+        return _search(reduced, k, n_branch, nodes, work, heap, kept, counts, n_steps)
 
     run_slices(search, 1 << 62, max(_FEW_STEPS // (m * m + 1), 1))
     n_found = int(counts[1])

@@ -9,7 +9,7 @@ up to rounding, with equality on the edges of the matching and for the nodes it 
 unmatched; so their sum is its score, and no other matching has a higher one.
 
 All begins with prices that satisfy the inequalities, and with a matching of edges without
-slack.  A node is *unsettled* while it is unmatched at a price above its unmatched score.  It
+slack.  A node is *unsettled* while it is unmatched at a price above its unmatched score. It
 is settled by a shortest path of alternating edges, in terms of slack: the path ends at an
 unmatched node of the other side, or at a node of its own side that becomes unmatched
 instead.  Prices on the starting side fall, prices on the other one rise, where all nodes
