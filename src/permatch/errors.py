@@ -126,3 +126,18 @@ class GradeError(InvalidQueriesError):
 
 class LetorFileError(PermatchError, ValueError):
     """A LETOR file with a malformed line; the message names file and line."""
+
+
+class FeatureIndexError(LetorFileError):
+    """A document with more features than allowed; `problem` is the message less advice."""
+
+    def __init__(
+        self,
+        problem: str,
+        advice: str = "Give a larger n_features, or a file with these features only.",
+    ) -> None:
+        super().__init__(problem, advice)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return " ".join(self.args)

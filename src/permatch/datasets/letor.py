@@ -147,7 +147,7 @@ def read_letor(
     n_features = _check_width(n_features)
     largest = float(np.finfo(kind).max)
     blocks = list(read_blocks(path, n_features, largest, max_bytes=max_bytes))
-    return _gather(blocks, n_features, kind, Path(path), max_bytes)
+    return _gather(blocks, n_features, kind, path, max_bytes)
 
 
 def iterate_letor(
@@ -195,7 +195,6 @@ def iterate_letor(
     n_documents = check_count(n_documents, "n_documents", 1)
     kind = _check_dtype(dtype)
     n_features = _check_width(n_features)
-    path = Path(path)
     largest = float(np.finfo(kind).max)
     held: list[Block] = []
     for block in read_blocks(
@@ -300,7 +299,11 @@ def _block_end(starts: IntArray, first: int, n_rows: int, n_documents: int) -> i
 
 
 def check_memory(
-    shape: tuple[int, int], kind: Any, n_entries: int, path: Path, max_bytes: int | None
+    shape: tuple[int, int],
+    kind: Any,
+    n_entries: int,
+    path: str | os.PathLike[str],
+    max_bytes: int | None,
 ) -> None:
     """Refuse features that would take far more memory than those in the file do."""
     Gauge(str(path), LetorFileError, max_bytes).check_arrays(
@@ -314,7 +317,7 @@ def _gather(
     blocks: list[Block],
     n_features: int | None,
     kind: Any,
-    path: Path,
+    path: str | os.PathLike[str],
     max_bytes: int | None,
 ) -> RankingData:
     """Return the rows of consecutive blocks; the list is emptied to save memory."""
@@ -342,7 +345,7 @@ def _gather(
         y=grades,
         qid=np.repeat(_as_ids(queries), lengths),
         doc_ids=None if documents is None else np.array(documents),
-        path=path,
+        path=Path(path),
     )
 
 

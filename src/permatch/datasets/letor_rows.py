@@ -19,7 +19,7 @@ from permatch._files import Gauge
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch.datasets.letor_line import Line, parse_line
-from permatch.errors import LetorFileError
+from permatch.errors import FeatureIndexError, LetorFileError
 from permatch.kernels.ranking.letor_text import (
     POWERS,
     UNUSUAL,
@@ -31,9 +31,6 @@ from permatch.kernels.ranking.letor_text import (
 
 # Bytes read per second, a cautious guess: it decides whether a progress bar appears.
 _BYTES_PER_SECOND = 3e7
-
-#: What to do about more features than allowed; commands name their option instead.
-ADVICE = "Give a larger n_features, or a file with these features only."
 
 #: What some editors write at the beginning of UTF-8 text.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -262,9 +259,9 @@ class _Reader:
         if self.n_features is not None and n_entries and columns.max() >= self.n_features:
             entry = int(np.argmax(columns >= self.n_features))
             place = self.place(text, arrays.line_of(entry, n_rows))
-            raise LetorFileError(
+            raise FeatureIndexError(
                 f"{place}: documents must have at most {self.n_features} features; got "
-                f"index {columns[entry] + 1}. {ADVICE}"
+                f"index {columns[entry] + 1}."
             )
         if n_entries and max(values.max(), -values.min()) > self.largest:
             entry = int(np.argmax(np.abs(values) > self.largest))

@@ -1,21 +1,34 @@
 """Inputs named on a command line, including standard input and other pipes."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from permatch._files import Gauge
 from permatch.datasets.letor import RankingData, read_letor
-from permatch.datasets.letor_rows import ADVICE
-from permatch.errors import InvalidOptionError, LetorFileError
+from permatch.errors import FeatureIndexError, InvalidOptionError, LetorFileError
 
-_STANDARD_INPUT = "standard input"
+
+@dataclass(frozen=True)
+class Copy:
+    """A file that is opened at `path`, and called `name` in errors."""
+
+    path: str
+    name: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @contextmanager
-def local_file(name: str) -> Iterator[Path]:
+def local_file(name: str) -> Iterator[Path | Copy]:
     """Yield the path of an input; standard input and other pipes are copied to disk.
 
     Errors name the input, not the copy.
@@ -30,18 +43,16 @@ def local_file(name: str) -> Iterator[Path]:
             "instead of -."
         )
     with tempfile.TemporaryDirectory(prefix="permatch-") as folder:
-        path = Path(folder, "input")
-        source = _STANDARD_INPUT if name == "-" else name
+        copy = Copy(
+            os.path.join(folder, "input"), "standard input" if name == "-" else name
+        )
         with ExitStack() as stack:
-            copy = stack.enter_context(path.open("wb"))
+            file = stack.enter_context(open(copy, "wb"))
             pipe = (
                 sys.stdin.buffer if name == "-" else stack.enter_context(given.open("rb"))
             )
-            copy.writelines(Gauge(source, LetorFileError).unread(pipe))
-        try:
-            yield path
-        except LetorFileError as err:
-            raise LetorFileError(str(err).replace(str(path), source)) from err
+            file.writelines(Gauge(copy.name, LetorFileError).unread(pipe))
+        yield copy
 
 
 def read_letor_pair(
@@ -53,9 +64,9 @@ def read_letor_pair(
         paths = [stack.enter_context(local_file(name)) for name in names]
         try:
             found = [read_letor(path, n_features=n_features) for path in paths]
-        except LetorFileError as err:
-            advice = ADVICE.replace("n_features", "--n-features")
-            raise LetorFileError(str(err).replace(ADVICE, advice)) from err
+        except FeatureIndexError as err:
+            advice = "Give a larger --n-features, or a file with these features only."
+            raise FeatureIndexError(err.problem, advice) from err
         width = max(data.n_features for data in found)
         # A feature that is 0 throughout a file may be omitted from it.
         for k, data in enumerate(found):

@@ -10,7 +10,7 @@ import typer
 from permatch._estimators import find_estimator
 from permatch._types import FloatArray
 from permatch.cli.shared.steps import load_kind
-from permatch.errors import InvalidQueriesError, LetorFileError
+from permatch.errors import FeatureIndexError, InvalidQueriesError
 
 if TYPE_CHECKING:
     from permatch.datasets.runs import Scored
@@ -37,7 +37,7 @@ def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
     """Read documents in blocks of whole queries and score them, in bounded memory."""
     from permatch.datasets import iterate_letor
     from permatch.datasets.runs import Scored
-    from permatch.datasets.sources import ADVICE, local_file
+    from permatch.datasets.sources import local_file
 
     n_features = models[0].n_features_in_
     n_documents = max(1, _BLOCK_VALUES // n_features)
@@ -49,12 +49,12 @@ def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
                 highest = max(highest, _highest_feature(data.X))
                 yield Scored(data, first, scores)
                 first += data.n_documents
-        except LetorFileError as err:
+        except FeatureIndexError as err:
             advice = (
                 f"The model has {n_features} features: use a file with these features, or "
                 "fit it again with --n-features."
             )
-            raise LetorFileError(str(err).replace(ADVICE, advice)) from err
+            raise FeatureIndexError(err.problem, advice) from err
     everything = np.ones(n_features)
     if any(np.any(getattr(model, "coef_", everything)[highest:]) for model in models):
         typer.echo(

@@ -119,8 +119,7 @@ def _explain_usage(err: Any) -> str:
     is_about_several = isinstance(err, typer.BadParameter) and not (
         err.param or err.param_hint
     )
-    message = err.message if is_about_several else err.format_message()
-    message = message.replace("Value error, ", "").rstrip()
+    message = (err.message if is_about_several else err.format_message()).rstrip()
     end = "" if message.endswith((".", "?", "!")) else "."
     command = err.ctx.command_path if err.ctx is not None else "permatch"
     return f"{message}{end} Try '{command} --help'."
