@@ -17,7 +17,7 @@ from permatch.cli.shared.terminal import printing
 #: Endings of the figures.
 FIGURES = ("png", "svg")
 
-Show = Callable[[float], None] | None
+Show = Callable[[float], None]
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")]
 Jobs = Annotated[

@@ -14,13 +14,10 @@ far the Bethe approximation is off where its fit ended is measured on some of th
 pairs, against draws that come with standard errors.
 """
 
-import hashlib
-import json
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from os import PathLike
 
 import numpy as np
 
@@ -36,14 +33,7 @@ from reproduce.experiments.house_fits import (
     measure,
 )
 from reproduce.experiments.house_frames import House, load_house
-from reproduce.experiments.rows import (
-    OnProgress,
-    OnRow,
-    Row,
-    RowFile,
-    make_rows,
-    name_row,
-)
+from reproduce.experiments.rows import Plan, Row, experiment, fingerprint
 
 #: What together names a row.
 KEY = ("config", "gap", "method")
@@ -143,34 +133,13 @@ class Config:
         Gaps are left out, since rows are named by their own, and so is the place where the
         data was found, since it is named by its content.
         """
-        what = asdict(self) | {"schema": _SCHEMA, "content": house.digest}
-        del what["gaps"], what["data"]
-        text = json.dumps(what, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        left_out = ("gaps", "data")
+        return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=house.digest)
 
 
-def run(
-    config: Config,
-    out: str | PathLike[str] | None = None,
-    on_row: OnRow = None,
-    *,
-    on_progress: OnProgress = None,
-    n_jobs: int | None = None,
-) -> Iterator[Row]:
+@experiment(KEY)
+def run(config: Config, n_jobs: int | None = None) -> Plan:
     """Yield the rows of the experiment as they are known.
-
-    Parameters
-    ----------
-    config : Config
-        What to do.
-    out : str or path, optional
-        A file of JSON lines.  Rows it has are not computed again; new ones are added.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No loss depends on it.
 
     Yields
     ------
@@ -185,10 +154,8 @@ def run(
 
     Notes
     -----
-    A few minutes on two cores with the default configuration.  Ctrl-C leaves all finished
-    rows in the file.
+    A few minutes on two cores with the default configuration.
     """
-    rows = RowFile(out, KEY)
     house = load_house(config.data)
     n_frames = len(house.contexts)
     if max(config.gaps) + 3 > n_frames:
@@ -196,15 +163,11 @@ def run(
             f"gaps must be at most {n_frames - 3} for {n_frames} frames, so that there is "
             f"a pair each for training, validation and testing; got {max(config.gaps)}."
         )
-    name = config.fingerprint(house)
-    keys = [name_row(KEY, (name, gap, method)) for gap in config.gaps for method in METHODS]
-    return make_rows(
-        keys,
-        lambda key: _measure(config, house, key, n_jobs),
-        rows,
-        cost=lambda key: (n_frames - key["gap"]) * _COSTS.get(key["method"], 1.0),
-        on_row=on_row,
-        on_progress=on_progress,
+    return Plan(
+        config.fingerprint(house),
+        [(gap, method) for gap in config.gaps for method in METHODS],
+        lambda key, show: _measure(config, house, key, n_jobs),
+        lambda key: (n_frames - key["gap"]) * _COSTS.get(key["method"], 1.0),
     )
 
 

@@ -6,11 +6,7 @@ validation part of the fold and is measured on the test part.  Beside them stand
 published with the data, RankBoost from its own predictions, RankSVM as means only.
 """
 
-import hashlib
-import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from os import PathLike
 
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
@@ -26,14 +22,7 @@ from reproduce.experiments.ranking_fits import (
     learn_and_measure,
     measure,
 )
-from reproduce.experiments.rows import (
-    OnProgress,
-    OnRow,
-    Row,
-    RowFile,
-    make_rows,
-    name_row,
-)
+from reproduce.experiments.rows import Plan, Row, experiment, fingerprint
 
 #: What together names a row; `fold` is None for means over all folds.
 KEY = ("config", "repeat", "fold", "method")
@@ -120,31 +109,13 @@ class Config:
         Repeats are left out, since rows are named by their own, and so is the place where
         the data was found, since it is named by its content.
         """
-        return fingerprint(asdict(self), data, _SCHEMA, ("n_repeats", "data"))
+        left_out = ("n_repeats", "data")
+        return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=data.digest)
 
 
-def run(
-    config: Config,
-    out: str | PathLike[str] | None = None,
-    on_row: OnRow = None,
-    *,
-    on_progress: OnProgress = None,
-    n_jobs: int | None = None,
-) -> Iterator[Row]:
+@experiment(KEY)
+def run(config: Config, n_jobs: int | None = None) -> Plan:
     """Yield the rows of the experiment as they are known.
-
-    Parameters
-    ----------
-    config : Config
-        What to do.
-    out : str or path, optional
-        A file of JSON lines.  Rows it has are not computed again; new ones are added.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No figure but the times depends on it.
 
     Yields
     ------
@@ -156,18 +127,14 @@ def run(
 
     Notes
     -----
-    A minute or two on two cores with the default configuration.  Ctrl-C leaves all finished
-    rows in the file.
+    A minute or two on two cores with the default configuration.
     """
-    rows = RowFile(out, KEY)
     data = load_folds(config.dataset, config.data)
-    return make_rows(
-        _keys(config, data),
-        lambda key: {"dataset": data.name} | _measure(config, data, key, n_jobs),
-        rows,
-        cost=lambda key: _COSTS.get(key["method"], 0.02),
-        on_row=on_row,
-        on_progress=on_progress,
+    return Plan(
+        config.fingerprint(data),
+        _tasks(config, data),
+        lambda key, show: {"dataset": data.name} | _measure(config, data, key, n_jobs),
+        lambda key: _COSTS.get(key["method"], 0.02),
     )
 
 
@@ -181,14 +148,7 @@ def check_alphas(alphas: tuple[float, ...], name: str) -> tuple[float, ...]:
     return values
 
 
-def fingerprint(options: Row, data: FoldSet, schema: int, left_out: tuple[str, ...]) -> str:
-    """Return a name for options, but for those left out, and the content of the data."""
-    kept = {name: value for name, value in options.items() if name not in left_out}
-    text = json.dumps(kept | {"schema": schema, "content": data.digest}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _keys(config: Config, data: FoldSet) -> list[Row]:
+def _tasks(config: Config, data: FoldSet) -> list[tuple[int, int | None, str]]:
     """Return what names all rows, those of one repeat and fold together."""
     once = ["rankmatch_list", "ridge"]
     if data.n_grades == 2:
@@ -209,8 +169,7 @@ def _keys(config: Config, data: FoldSet) -> list[Row]:
         for method in PUBLISHED
         if method not in is_there and published_means(method, data) is not None
     ]
-    name = config.fingerprint(data)
-    return [name_row(KEY, (name, *task)) for task in tasks]
+    return tasks
 
 
 def _measure(config: Config, data: FoldSet, key: Row, n_jobs: int | None) -> Row:

@@ -5,9 +5,8 @@ M the number of grades.  RankMatch and DORM learn from the same subsets, those o
 number are among those of a larger one, and each chooses its alpha on the validation part.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,10 @@ import numpy as np
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
 from reproduce.experiments.letor_folds import FoldSet, load_folds
-from reproduce.experiments.ohsumed import SUBSET_ALPHAS, check_alphas, fingerprint
+from reproduce.experiments.ohsumed import SUBSET_ALPHAS, check_alphas
 from reproduce.experiments.ranking_fits import SAMPLED, draw_seed, learn_and_measure
 from reproduce.experiments.ranking_summary import detectable_at
-from reproduce.experiments.rows import (
-    OnProgress,
-    OnRow,
-    Row,
-    RowFile,
-    make_rows,
-    name_row,
-)
+from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
 
 #: What together names a row.
 KEY = ("config", "repeat", "fold", "n_subsets", "method")
@@ -87,31 +79,13 @@ class Config:
 
     def fingerprint(self, data: FoldSet) -> str:
         """Return what names this configuration, on this data, in its rows."""
-        return fingerprint(asdict(self), data, _SCHEMA, ("n_repeats", "n_subsets", "data"))
+        left_out = ("n_repeats", "n_subsets", "data")
+        return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=data.digest)
 
 
-def run(
-    config: Config,
-    out: str | PathLike[str] | None = None,
-    on_row: OnRow = None,
-    *,
-    on_progress: OnProgress = None,
-    n_jobs: int | None = None,
-) -> Iterator[Row]:
+@experiment(KEY)
+def run(config: Config, n_jobs: int | None = None) -> Plan:
     """Yield the rows of the experiment as they are known.
-
-    Parameters
-    ----------
-    config : Config
-        What to do.
-    out : str or path, optional
-        A file of JSON lines.  Rows it has are not computed again; new ones are added.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No figure but the times depends on it.
 
     Yields
     ------
@@ -120,21 +94,18 @@ def run(
 
     Notes
     -----
-    A few minutes on two cores with the default configuration.  Ctrl-C leaves all finished
-    rows in the file.
+    A few minutes on two cores with the default configuration.
     """
-    rows = RowFile(out, KEY)
     data = load_folds(config.dataset, config.data)
-    name = config.fingerprint(data)
-    keys = [
-        name_row(KEY, (name, repeat, fold.number, share, method))
+    tasks = [
+        (repeat, fold.number, share, method)
         for repeat in range(config.n_repeats)
         for share in config.n_subsets
         for fold in data.folds
         for method in SAMPLED
     ]
 
-    def measure(key: Row) -> Row:
+    def measure(key: Row, show: Any) -> Row:
         row = learn_and_measure(
             key["method"],
             data.fold(key["fold"]),
@@ -146,14 +117,8 @@ def run(
         )
         return {"dataset": data.name} | row
 
-    return make_rows(
-        keys,
-        measure,
-        rows,
-        cost=lambda key: 0.05 + key["n_subsets"],
-        on_row=on_row,
-        on_progress=on_progress,
-    )
+    name = config.fingerprint(data)
+    return Plan(name, tasks, measure, lambda key: 0.05 + key["n_subsets"])
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:
@@ -182,7 +147,7 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
     for (share, method), by_repeat in sorted(groups.items(), key=lambda item: item[0][0]):
         found = [row for part in by_repeat.values() for row in part]
         line: Row = {"n_subsets": share, "method": method}
-        line |= _moments(_first(part) for part in by_repeat.values())
+        line |= moments(_first(part) for part in by_repeat.values())
         line["mean_of_ten"] = float(np.mean([row["ndcg"] for row in found]))
         line["n_observations"] = float(np.mean([row["n_observations"] for row in found]))
         line["seconds"] = sum(row["seconds"] for row in found) / len(by_repeat)
@@ -195,16 +160,10 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
             line = {"n_subsets": share, "method": "rankmatch - dorm"}
             pairs = [row for k in both for row in (*rival[k], *by_repeat[k])]
             line["detectable"] = float(detectable_at(pairs, "rankmatch", "dorm")[0])
-            summary.append(line | _moments(differences))
+            summary.append(line | moments(differences))
     return summary
 
 
 def _first(part: list[Row]) -> float:
     """Return NDCG@1, its mean over folds."""
     return float(np.mean([row["ndcg"][0] for row in part]))
-
-
-def _moments(values: Iterable[float]) -> dict[str, Any]:
-    found = list(values)
-    spread = float(np.std(found, ddof=1)) if len(found) > 1 else None
-    return {"mean": float(np.mean(found)), "spread": spread, "n_repeats": len(found)}

@@ -7,10 +7,9 @@ scikit-image is installed, and next to them subsets of 20 documents.  Whole list
 counterpart there.  Where the paper sampled, everything here is exact.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,8 @@ import numpy as np
 from permatch._validation import check_count
 from permatch.pages.demo_learning import quiet_fit
 from reproduce.experiments.letor_folds import FoldSet, load_folds
-from reproduce.experiments.ohsumed import fingerprint
 from reproduce.experiments.ranking_fits import draw_seed
-from reproduce.experiments.rows import (
-    OnProgress,
-    OnRow,
-    Row,
-    RowFile,
-    make_rows,
-    name_row,
-)
+from reproduce.experiments.rows import Plan, Row, experiment, fingerprint
 from reproduce.experiments.timed_fits import (
     Case,
     first_queries,
@@ -122,28 +113,12 @@ class Config:
     def fingerprint(self, data: FoldSet) -> str:
         """Return what names this configuration, on this data, in its rows."""
         left_out = ("n_repeats", "sizes", "data")
-        return fingerprint(asdict(self), data, _SCHEMA, left_out)
+        return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=data.digest)
 
 
-def run(
-    config: Config,
-    out: str | PathLike[str] | None = None,
-    on_row: OnRow = None,
-    *,
-    on_progress: OnProgress = None,
-) -> Iterator[Row]:
+@experiment(KEY)
+def run(config: Config) -> Plan:
     """Yield the rows of the experiment as they are known.
-
-    Parameters
-    ----------
-    config : Config
-        What to do.
-    out : str or path, optional
-        A file of JSON lines.  Rows it has are not computed again; new ones are added.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
 
     Yields
     ------
@@ -152,21 +127,19 @@ def run(
         ``method``, ``n_observations``, ``seconds``, ``seconds_per_observation``,
         ``n_evaluations`` and ``is_converged``.
     """
-    rows = RowFile(out, KEY)
     data = load_folds(config.dataset, config.data)
-    name = config.fingerprint(data)
     cases: list[tuple[str, int | str]] = [("ranking", size) for size in config.sizes]
     if config.image_size and find_spec("skimage") is not None:
         cases.append(("images", config.image_size))
-    keys = [
-        name_row(KEY, (name, repeat, task, size, method))
+    tasks = [
+        (repeat, task, size, method)
         for repeat in range(config.n_repeats)
         for task, size in cases
         for method in METHODS[task]
     ]
     warm: set[tuple[str, int | str, str]] = set()
 
-    def measure(key: Row) -> Row:
+    def measure(key: Row, show: Any) -> Row:
         case = _case(config, data, key)
         name = (key["task"], key["size"], key["method"])
         if name not in warm:  # compile what is not compiled yet
@@ -175,14 +148,8 @@ def run(
             warm.add(name)
         return timed(case)
 
-    return make_rows(
-        keys,
-        measure,
-        rows,
-        cost=lambda key: 10.0 if _is_long(key["size"]) else 1.0,
-        on_row=on_row,
-        on_progress=on_progress,
-    )
+    name = config.fingerprint(data)
+    return Plan(name, tasks, measure, lambda key: 10.0 if _is_long(key["size"]) else 1.0)
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:

@@ -4,17 +4,20 @@ A run that was stopped can only have damaged the end of the last line: that piec
 when the run is resumed, and everything before it is kept.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from permatch.errors import PermatchError
 
 Row = dict[str, Any]
-OnRow = Callable[[Row], None] | None
-OnProgress = Callable[[float], None] | None
 
 
 class RowFileError(PermatchError, ValueError):
@@ -86,54 +89,100 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
     return [row for _, row in _parse(Path(path))[0]]
 
 
-def name_row(key: Sequence[str], values: Sequence[Any]) -> Row:
-    """Return the fields that name a row, with their values."""
-    return dict(zip(key, values, strict=True))
+def fingerprint(options: Row, left_out: Sequence[str], **more: Any) -> str:
+    """Return a name for all options but those left out, and for whatever else matters."""
+    kept = {name: value for name, value in options.items() if name not in left_out}
+    text = json.dumps(kept | more, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def make_rows(
-    keys: Sequence[Row],
-    measure: Callable[[Row], Row],
-    rows: RowFile,
-    *,
-    cost: Callable[[Row], float] = lambda key: 1.0,
-    on_row: OnRow = None,
-    on_progress: OnProgress = None,
-) -> Iterator[Row]:
-    """Yield the row of every key, in order.
+def moments(values: Iterable[float]) -> Row:
+    """Return mean and spread over repeats; the spread of a single one is None."""
+    found = list(values)
+    spread = float(np.std(found, ddof=1)) if len(found) > 1 else None
+    return {"mean": float(np.mean(found)), "spread": spread, "n_repeats": len(found)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an experiment computes.
 
     Parameters
     ----------
-    keys : sequence of dict
-        What names the rows.
+    config : str
+        Fingerprint of the configuration.
+    tasks : sequence of tuple
+        What else names the rows, in order.
     measure : callable
-        From a key to the rest of its row.
-    rows : RowFile
-        Where rows are looked up and kept.
-    cost : callable, optional
+        From the key of a row, and a callback for the share of it that is done, to the rest
+        of the row.
+    cost : callable
         Work a key takes, in any unit, for the progress.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-
-    Yields
-    ------
-    dict
-        Key and measures.
     """
-    total = sum(cost(key) for key in keys)
-    done = 0.0
-    for key in keys:
+
+    config: str
+    tasks: Sequence[tuple[Any, ...]]
+    measure: Callable[[Row, Callable[[float], None]], Row]
+    cost: Callable[[Row], float]
+
+
+def experiment(key: Sequence[str]) -> Callable[[Callable[..., Plan]], Callable[..., Any]]:
+    """Turn a function from a configuration to a `Plan` into one that yields its rows.
+
+    What it makes takes, besides the configuration and the options of the plan:
+
+        out          a file of JSON lines; rows it has are not computed again, new ones
+                     are added
+        on_row       called with every row that was computed, not with those the file had
+        on_progress  called with the share of the work that is done, from 0 to 1
+
+    Ctrl-C leaves all finished rows in the file.
+
+    Parameters
+    ----------
+    key : sequence of str
+        The fields that together name a row, ``config`` first.
+    """
+
+    def decorate(plan_of: Callable[..., Plan]) -> Callable[..., Iterator[Row]]:
+        @wraps(plan_of)
+        def run(
+            config: Any,
+            out: str | PathLike[str] | None = None,
+            on_row: Callable[[Row], None] = lambda row: None,
+            *,
+            on_progress: Callable[[float], None] = lambda share: None,
+            **options: Any,
+        ) -> Iterator[Row]:
+            rows = RowFile(out, key)
+            return _rows(plan_of(config, **options), rows, on_row, on_progress)
+
+        return run
+
+    return decorate
+
+
+def _rows(
+    plan: Plan,
+    rows: RowFile,
+    on_row: Callable[[Row], None],
+    on_progress: Callable[[float], None],
+) -> Iterator[Row]:
+    keys = [dict(zip(rows.key, (plan.config, *task), strict=True)) for task in plan.tasks]
+    costs = [plan.cost(key) for key in keys]
+    done, total = 0.0, sum(costs)
+    for key, cost in zip(keys, costs, strict=True):
+
+        def show(share: float, done: float = done, cost: float = cost) -> None:
+            on_progress(min((done + share * cost) / total, 1.0))
+
         row = rows.find(**key)
         if row is None:
-            row = key | measure(key)
+            row = key | plan.measure(key, show)
             rows.add(row)
-            if on_row is not None:
-                on_row(row)
-        done += cost(key)
-        if on_progress is not None:
-            on_progress(1.0 if key is keys[-1] else min(done / total, 1.0))
+            on_row(row)
+        done += cost
+        on_progress(1.0 if key is keys[-1] else min(done / total, 1.0))
         yield row
 
 

@@ -5,18 +5,17 @@ in `permatch demo`: see `permatch.pages.demo_learning`.
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from os import PathLike
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
-from permatch.pages.demo_learning import Draw, Setup, draw, measure
-from reproduce.experiments.rows import Row, RowFile
+from permatch.pages.demo_learning import Setup, draw, measure
+from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
 
 #: What together names a row; `n` is 0 for the method that learns nothing.
 KEY = ("config", "repeat", "n", "method")
@@ -91,36 +90,15 @@ class Config(Setup):
         Repeats and training sizes are left out, since rows are named by their own: the file
         of a run can be resumed with more of either.
         """
-        what = asdict(self) | {"schema": _SCHEMA}
-        del what["n_train"], what["n_repeats"]
+        options = asdict(self)
         if self.image is not None:
-            what["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
-        text = json.dumps(what, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+            options["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
+        return fingerprint(options, ("n_train", "n_repeats"), schema=_SCHEMA)
 
 
-def run(
-    config: Config,
-    out: str | PathLike[str] | None = None,
-    on_row: Callable[[Row], None] | None = None,
-    *,
-    on_progress: Callable[[float], None] | None = None,
-    n_jobs: int | None = None,
-) -> Iterator[Row]:
+@experiment(KEY)
+def run(config: Config, n_jobs: int | None = None) -> Plan:
     """Yield the rows of the experiment as they are known.
-
-    Parameters
-    ----------
-    config : Config
-        What to do.
-    out : str or path, optional
-        A file of JSON lines.  Rows it has are not computed again; new ones are added.
-    on_row : callable, optional
-        Called with every row that was computed, not with those the file had.
-    on_progress : callable, optional
-        Called with the share of the work that is done, from 0 to 1.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  No loss depends on it.
 
     Yields
     ------
@@ -131,12 +109,19 @@ def run(
 
     Notes
     -----
-    Some ten minutes on two cores with the default configuration.  Ctrl-C leaves all
-    finished rows in the file.
+    Some ten minutes on two cores with the default configuration.
     """
-    rows = RowFile(out, KEY)
-    name = config.fingerprint()
-    return _run(config, name, rows, on_row, _Progress(config, on_progress), n_jobs)
+    drawn = lru_cache(maxsize=1)(lambda repeat: draw(config, repeat))
+
+    def learn(key: Row, show: Callable[[float], None]) -> Row:
+        pairs = drawn(key["repeat"])
+        n, method = key["n"], key["method"]
+        return measure(config, pairs, n, method, on_progress=show, n_jobs=n_jobs)
+
+    repeats = range(config.n_repeats)
+    tasks = [(repeat, *task) for repeat in repeats for task in config.tasks()]
+    # Work is counted in training pairs gone through by all alphas.
+    return Plan(config.fingerprint(), tasks, learn, lambda key: key["n"] + 1)
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:
@@ -161,7 +146,7 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
     summary = []
     for (n, method), by_repeat in sorted(groups.items(), key=lambda item: item[0][0]):
         found = list(by_repeat.values())
-        line = {"n": n, "method": method} | _moments(row["hamming_loss"] for row in found)
+        line = {"n": n, "method": method} | moments(row["hamming_loss"] for row in found)
         if n > 0:
             for name in ("seconds", "n_evaluations"):
                 line[name] = float(np.mean([row[name] for row in found]))
@@ -172,59 +157,5 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
             differences = (
                 rival[k]["hamming_loss"] - by_repeat[k]["hamming_loss"] for k in both
             )
-            summary.append({"n": n, "method": "map - max_margin"} | _moments(differences))
+            summary.append({"n": n, "method": "map - max_margin"} | moments(differences))
     return summary
-
-
-def _moments(values: Iterable[float]) -> Row:
-    found = list(values)
-    spread = float(np.std(found, ddof=1)) if len(found) > 1 else None
-    return {"mean": float(np.mean(found)), "spread": spread, "n_repeats": len(found)}
-
-
-def _run(
-    config: Config,
-    name: str,
-    rows: RowFile,
-    on_row: Callable[[Row], None] | None,
-    progress: "_Progress",
-    n_jobs: int | None,
-) -> Iterator[Row]:
-    for repeat in range(config.n_repeats):
-        drawn: Draw | None = None
-        for n, method in config.tasks():
-            row = rows.find(config=name, repeat=repeat, n=n, method=method)
-            if row is None:
-                drawn = drawn or draw(config, repeat)
-                result = measure(
-                    config, drawn, n, method, on_progress=progress.within(n), n_jobs=n_jobs
-                )
-                row = {"config": name, "repeat": repeat, "n": n, "method": method} | result
-                rows.add(row)
-                if on_row is not None:
-                    on_row(row)
-            progress.end_task(n)
-            yield row
-
-
-class _Progress:
-    """Adds up the work done, in units of one training pair gone through by all alphas."""
-
-    def __init__(self, config: Config, on_progress: Callable[[float], None] | None) -> None:
-        self.total = config.n_repeats * sum(n + 1 for n, _ in config.tasks())
-        self.done = 0.0
-        self.on_progress = on_progress
-
-    def end_task(self, n: int) -> None:
-        """Count a finished row."""
-        self.done += n + 1
-        self.within(0)(0.0)
-
-    def within(self, n: int) -> Callable[[float], None]:
-        """Return what reports the share done of a task with `n` training pairs."""
-
-        def show(share: float) -> None:
-            if self.on_progress is not None:
-                self.on_progress((self.done + share * n) / self.total)
-
-        return show
