@@ -9,7 +9,7 @@ them, so an engine solves all their components at once, wherever they come from.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -117,6 +117,17 @@ class Structure:
         found = self.components
         return self.graph_of_left[found.left_nodes[found.left_starts[:-1]]]
 
+    @cached_property
+    def largest(self) -> int:
+        """The most nodes on a side of a graph."""
+        sizes = np.maximum(np.diff(self.left_starts), np.diff(self.right_starts))
+        return int(sizes.max(initial=0))
+
+    @cached_property
+    def all_edges(self) -> IntArray:
+        """The numbers of all edges."""
+        return np.arange(self.n_edges)
+
     @property
     def edge_starts(self) -> IntArray:
         """The edges of graph g are ``edge_starts[g]:edge_starts[g + 1]``."""
@@ -141,6 +152,20 @@ class Structure:
         """Return the structure with the sides exchanged; its edges are in another order."""
         starts, edges = self.by_right
         return Structure(starts, self.left[edges], self.right_starts, self.left_starts)
+
+
+@lru_cache(maxsize=32)
+def complete_structure(n_left: int, n_right: int) -> Structure:
+    """Return the structure of one graph with all edges, and all that is known of it.
+
+    It is kept for the next graph of this shape: for small ones.
+    """
+    return Structure(
+        np.arange(n_left + 1) * n_right,
+        np.tile(np.arange(n_right), n_left),
+        np.array([0, n_left]),
+        np.array([0, n_right]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from permatch.errors import (
     ScoreShapeError,
 )
 from permatch.kernels.components import group_by_label
-from permatch.problems import Problem, Structure
+from permatch.problems import Problem, Structure, complete_structure
 
 #: A score per node, one for all nodes, or None.
 Unmatched = ArrayLike | Sequence[Any] | None
@@ -220,6 +220,8 @@ def check_problem(
         Gives values on edges and nodes back in the form of the scores.
     """
     kind, graphs = _as_graphs(scores)
+    if kind == "one" and _is_complete(graphs[0]):
+        return _complete_problem(graphs[0], unmatched_left, unmatched_right)
     names = [_name(kind, g) for g in range(len(graphs))]
     found = [_read(graph, name, check) for graph, name in zip(graphs, names, strict=True)]
     forms = tuple(form for form, _, _, _ in found)
@@ -239,6 +241,33 @@ def check_problem(
     problem = Problem(structure, _joined([s for *_, s in found], float), own[0], own[1])
     _check_alone(problem, names)
     return problem, Layout(kind, forms, structure)
+
+
+# Entries of a dense graph whose structure is worth keeping for the next of its shape.
+_FEW_ENTRIES = 1 << 13
+
+
+def _is_complete(graph: Any) -> bool:
+    """Return whether a small dense graph has all edges, with scores that are in order."""
+    return (
+        isinstance(graph, np.ndarray)
+        and graph.ndim == 2
+        and 0 < graph.size <= _FEW_ENTRIES
+        and bool(graph.min() >= -MAX_SCORE and graph.max() <= MAX_SCORE)
+    )
+
+
+def _complete_problem(
+    scores: FloatArray, unmatched_left: Unmatched, unmatched_right: Unmatched
+) -> tuple[Problem, Layout]:
+    """Return what `check_problem` does, without building what is known of the shape."""
+    n, k = scores.shape
+    structure = complete_structure(n, k)
+    left = _one_unmatched(unmatched_left, "unmatched_left", n, k)
+    right = _one_unmatched(unmatched_right, "unmatched_right", k, n)
+    form = _Form("dense", scores.shape, scores.size, structure.all_edges)
+    problem = Problem(structure, scores.flatten(), left.copy(), right.copy())
+    return problem, Layout("one", (form,), structure)
 
 
 def stacked_problem(scores: FloatArray) -> Problem:

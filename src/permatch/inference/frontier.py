@@ -20,13 +20,7 @@ from permatch.kernels import frontier as kernel
 from permatch.kernels.frontier_plan import MOST_OPEN, FrontierPlan, frontier_plan
 from permatch.kernels.sliced import reduce_one
 from permatch.problems import Problem, Structure
-
-# Of one elementary step of a plan.
-_LOG2_SECONDS = math.log2(2.5e-10)
-# Elementary steps of one task.
-_STEPS_PER_TASK = 2.0**24
-# A component with more of them takes a second or longer.
-_LOG2_LONG = 31.0
+from permatch.scores import stacked_problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +71,7 @@ class Frontier(AbstractEngine):
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds that a dense graph takes on one thread."""
-        return size + 2.0 * math.log2(size + 1) + _LOG2_SECONDS
+        return size + 2.0 * math.log2(size + 1) - 33.0
 
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes that a dense graph needs."""
@@ -89,16 +83,7 @@ class Frontier(AbstractEngine):
     def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
     ) -> InferenceResult:
-        n_graphs, size = scores.shape[:2]
-        is_edge = scores > -np.inf
-        counts = is_edge.sum(axis=2).ravel()
-        graphs, _, cols = np.nonzero(is_edge)
-        nodes = np.arange(n_graphs + 1) * size
-        structure = Structure(
-            np.concatenate([[0], np.cumsum(counts)]), graphs * size + cols, nodes, nodes
-        )
-        must = np.full(n_graphs * size, -np.inf)
-        problem = Problem(structure, scores[is_edge], must, must)
+        problem = stacked_problem(scores)
         try:
             answer = self._infer_problem(problem, job)
         except InfeasibleGraphError:
@@ -106,72 +91,69 @@ class Frontier(AbstractEngine):
             check_feasible(np.array(offsets), scores, members)
             raise
         marginals = np.zeros_like(scores)
-        marginals[is_edge] = answer.marginals
-        return InferenceResult(
-            answer.log_partition, marginals, True, answer.diagnostics
-        ).told(size=size)
+        marginals[scores > -np.inf] = answer.marginals
+        return InferenceResult(answer.log_partition, marginals, True, answer.diagnostics)
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         structure = problem.structure
         plan = frontier_plan(structure)
         self._check_plan(structure, plan, job)
         best = best_assignment(problem)
-        n_found = len(plan.width)
-        logs, lowest = np.zeros(n_found), np.zeros(n_found)
+        reduced, ends = best.reduced, plan.tasks
+        logs, lowest = np.zeros((2, len(plan.width)))
         marginals = np.zeros(structure.n_edges)
         left_out, right_out = np.ones(structure.n_left), np.ones(structure.n_right)
-        reduced = best.reduced
-        given = plan.steps, plan.links, plan.closes, plan.step_starts, plan.walks_right
-        free = reduced.unmatched_left, reduced.unmatched_right
         found = logs, lowest, marginals, left_out, right_out
-        ends = _tasks(plan)
 
         def solve(k: int) -> None:
-            first, last = ends[k : k + 2]
-            if plan.log2_cost[first] > _LOG2_LONG:
+            first, last = ends[k], ends[k + 1]
+            if plan.is_long[first]:
                 _solve_in_slices(plan, first, reduced, found)
                 first += 1
-            kernel.solve_components(*given, reduced.scores, *free, *found, first, last)
+            kernel.solve_components(
+                plan.steps,
+                plan.links,
+                plan.closes,
+                plan.step_starts,
+                plan.walks_right,
+                reduced.scores,
+                reduced.unmatched_left,
+                reduced.unmatched_right,
+                *found,
+                first,
+                last,
+            )
 
-        seconds = 2.0**_LOG2_SECONDS * float(np.exp2(plan.log2_cost).sum())
-        n_bytes = 2.0 ** plan.log2_bytes.max(initial=0.0)
-        with enough_memory(f"Frontier at width {plan.width.max(initial=0)}", n_bytes):
-            job.run(solve, len(ends) - 1, "frontier", seconds)
+        with enough_memory(f"Frontier at width {plan.widest}", 2.0**plan.largest):
+            job.run(solve, len(ends) - 1, "frontier", plan.seconds)
         graphs = structure.graph_of_left[_first_nodes(structure)]
-        log_partition = best.scores + np.bincount(graphs, logs, structure.n_graphs)
-        told = Diagnostics(
-            self.name,
-            "asked for",
-            int(
-                np.maximum(
-                    np.diff(structure.left_starts), np.diff(structure.right_starts)
-                ).max(initial=0)
-            ),
-            structure.n_graphs,
-            figures={"width": int(plan.width.max(initial=0)), "n_components": n_found},
-        )
         return InferenceResult(
-            log_partition,
+            best.scores + np.bincount(graphs, logs, structure.n_graphs),
             marginals,
             True,
-            told,
+            Diagnostics(
+                self.name,
+                "asked for",
+                structure.largest,
+                structure.n_graphs,
+                figures={"width": plan.widest, "n_components": len(plan.width)},
+            ),
             unmatched_left=left_out,
             unmatched_right=right_out,
         )
 
     def _check_plan(self, structure: Structure, plan: FrontierPlan, job: Job) -> None:
         """Refuse components that are too wide, or need too much memory."""
-        width = int(plan.width.max(initial=0))
-        if width > self.max_width:
+        if plan.widest > self.max_width:
             raise self._too_wide(structure, plan)
-        log2_bytes = plan.log2_bytes.max(initial=0.0) + math.log2(job.n_jobs)
+        log2_bytes = plan.largest + math.log2(job.n_jobs)
         if log2_bytes <= math.log2(LITTLE):
             return
         left = math.log2(max(available_memory(), 1.0))
         if log2_bytes > left:
             raise SizeLimitError(
                 f"Frontier needs {bytes_in_words(log2_bytes)} of memory for a component of "
-                f"width {width} on {job.n_jobs} threads; {bytes_in_words(left)} are "
+                f"width {plan.widest} on {job.n_jobs} threads; {bytes_in_words(left)} are "
                 "available. Use fewer threads (n_jobs), or leave out edges that hardly "
                 "matter, or use engine='auto', which also uses samplers."
             )
@@ -186,7 +168,7 @@ class Frontier(AbstractEngine):
         cost, advice = "years and petabytes of memory", ""
         if is_known:
             cost = (
-                f"{seconds_in_words(plan.log2_cost[c] + _LOG2_SECONDS)} on one thread and "
+                f"{seconds_in_words(plan.log2_seconds[c])} on one thread and "
                 f"{bytes_in_words(plan.log2_bytes[c])} of memory"
             )
             advice = f", or raise the limit: engine=permatch.Frontier(max_width={width})"
@@ -206,17 +188,6 @@ def _first_nodes(structure: Structure) -> IntArray:
     return found.left_nodes[found.left_starts[:-1]]
 
 
-def _tasks(plan: FrontierPlan) -> list[int]:
-    """Return where tasks begin: ranges of components of about the same cost.
-
-    A component that takes long is the first of its task.
-    """
-    costs = np.cumsum(np.exp2(plan.log2_cost))
-    is_cut = np.diff(np.floor(costs / _STEPS_PER_TASK)) > 0
-    cuts = np.nonzero(is_cut | (plan.log2_cost[1:] > _LOG2_LONG))[0] + 1
-    return [0, *cuts.tolist(), len(costs)] if len(costs) else [0]
-
-
 def _solve_in_slices(
     plan: FrontierPlan, c: int, reduced: Problem, found: tuple[FloatArray, ...]
 ) -> None:
@@ -227,15 +198,20 @@ def _solve_in_slices(
         free, out = free[::-1], out[::-1]
     steps, links = plan.steps, plan.links
     start, stop = plan.step_starts[c : c + 2].tolist()
-    tables: Any = kernel.start_walk(
+    stays, weights, places, exponents, length = kernel.start_walk(
         steps, links, reduced.scores, free[0], free[1], start, stop
     )
-    walk: tuple[Any, ...] = (steps, links, plan.closes, free[1], start, *tables)
+    # NumPy asks for large pages, which compiled code does not.
+    table = np.empty(length + kernel.LANES)
+    table = table[-(table.ctypes.data >> 3) % kernel.LANES :]
+    walk: tuple[Any, ...] = (
+        *(steps, links, plan.closes, free[1], start),
+        *(stays, weights, places, exponents, table),
+    )
     forward, back = partial(kernel.sweep_forward, *walk), partial(kernel.sweep_back, *walk)
     run_slices(forward, stop - start)
     buffers, state = kernel.start_back(steps, start, stop)
     run_slices(partial(back, buffers, state, marginals, *out), stop - start)
     kernel.settle_free(steps, links, start, stop, free[1], out[1])
-    _, _, places, exponents, table = tables
     logs[c] = kernel.log_total(exponents, places, table)
     lowest[c] = state[2]

@@ -506,15 +506,15 @@ def settle_free(steps, links, start, stop, other_free, other_out):
 
 @njit(cache=True, nogil=True)
 def start_walk(steps, links, scores, own_free, other_free, start, stop):
-    """Return weights, places and room for the tables of the walk of some steps."""
+    """Return the weights and the scales of a walk, where its tables begin, their length."""
     n_steps = stop - start
     stays = np.empty(n_steps)
     weights = np.empty(steps[stop, LINK] - steps[start, LINK])
     places = np.empty(n_steps + 1, np.int64)
     exponents = np.empty(n_steps + 1, np.int64)
     fill_weights(steps, links, scores, own_free, other_free, start, stop, stays, weights)
-    table = aligned(fill_places(steps, start, stop, places))
-    return stays, weights, places, exponents, table
+    length = fill_places(steps, start, stop, places)
+    return stays, weights, places, exponents, length
 
 
 @njit(cache=True, nogil=True)
@@ -541,9 +541,10 @@ def solve_components(
         if walks_right[c]:
             own_free, other_free = free_right, free_left
             own_out, other_out = right_out, left_out
-        stays, weights, places, exponents, table = start_walk(
+        stays, weights, places, exponents, length = start_walk(
             steps, links, scores, own_free, other_free, start, stop
         )
+        table = aligned(length)
         sweep_forward(steps, links, closes, other_free, start, stays, weights, places,
             exponents, table, 0, n_steps)  # fmt: skip
         buffers, state = start_back(steps, start, stop)

@@ -18,6 +18,7 @@ and that node; the node with the highest bit takes over its bit.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,6 +31,11 @@ from permatch._types import BoolArray, FloatArray, IntArray
 MOST_OPEN = 40
 # Tables are at least so large, as a power of two: narrower walks cost the same.
 _NARROW = 5
+
+# log2 of the seconds of an elementary step, and of the steps of what takes long.
+_LOG2_SECONDS, _LOG2_LONG = -32.0, 24.0
+# Elementary steps of one task.
+_STEPS_PER_TASK = 2.0**24
 
 # Columns of steps.
 NODE, LINK, CLOSE, BEFORE, OPEN = range(5)
@@ -380,6 +386,44 @@ class FrontierPlan:
     links: IntArray
     closes: IntArray
 
+    @cached_property
+    def widest(self) -> int:
+        """The width of the widest component."""
+        return int(self.width.max(initial=0))
+
+    @cached_property
+    def largest(self) -> float:
+        """log2 of the bytes of the component that needs most."""
+        return float(self.log2_bytes.max(initial=0.0))
+
+    @cached_property
+    def log2_seconds(self) -> FloatArray:
+        """log2 of the seconds that each component takes on one thread, about."""
+        return self.log2_cost + _LOG2_SECONDS
+
+    @cached_property
+    def seconds(self) -> float:
+        """Seconds that all components take on one thread, about."""
+        return float(np.exp2(self.log2_seconds).sum())
+
+    @cached_property
+    def is_long(self) -> BoolArray:
+        """Whether each component takes so long that Ctrl-C must be heard meanwhile."""
+        return self.log2_cost > _LOG2_LONG
+
+    @cached_property
+    def tasks(self) -> list[int]:
+        """Where tasks begin and the last ends: ranges of components of about one cost.
+
+        A component that takes long is the first of its task.
+        """
+        if not len(self.width):
+            return [0]
+        costs = np.cumsum(np.exp2(self.log2_cost))
+        is_cut = np.diff(np.floor(costs / _STEPS_PER_TASK)) > 0
+        cuts = np.nonzero(is_cut | self.is_long[1:])[0] + 1
+        return [0, *cuts.tolist(), len(costs)]
+
 
 _plans: WeakKeyDictionary[Any, FrontierPlan] = WeakKeyDictionary()
 
@@ -420,7 +464,7 @@ def _make_plan(structure: Any) -> FrontierPlan:
     log2_cost, log2_bytes = np.empty((2, n_found))
     walks_right = np.zeros(n_found, dtype=np.bool_)
     nodes = found.left_nodes, found.left_starts, found.right_nodes, found.right_starts
-    edges = np.arange(n_edges), right_edges
+    edges = structure.all_edges, right_edges
     figures = width, log2_cost, log2_bytes, walks_right
     counts = plan_all(*sides, *nodes, edges, steps, links, closes, step_starts, *figures)
     return FrontierPlan(
