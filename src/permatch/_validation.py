@@ -128,6 +128,12 @@ def refuse_masked(
 
 def as_floats(scores: Any, name: str) -> FloatArray:
     """Return real numbers of any shape as contiguous float64."""
+    if (
+        type(scores) is np.ndarray
+        and scores.dtype == np.float64
+        and scores.flags.c_contiguous
+    ):
+        return scores
     advice = "Use scores.filled(-np.inf) to forbid the masked edges."
     refuse_masked(scores, name, ScoreTypeError, advice)
     try:

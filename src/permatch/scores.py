@@ -227,10 +227,9 @@ def check_problem(
     forms = tuple(form for form, _, _, _ in found)
     n_left = np.array([form.shape[0] for form in forms], dtype=np.int64)
     n_right = np.array([form.shape[1] for form in forms], dtype=np.int64)
-    left_starts = np.concatenate([[0], np.cumsum(n_left)]).astype(np.int64)
-    right_starts = np.concatenate([[0], np.cumsum(n_right)]).astype(np.int64)
+    left_starts, right_starts = _starts(n_left), _starts(n_right)
     counts = [np.bincount(left, minlength=form.shape[0]) for form, left, _, _ in found]
-    starts = np.concatenate([[0], np.cumsum(_joined(counts, np.int64))]).astype(np.int64)
+    starts = _starts(_joined(counts, np.int64))
     shifted = [right + right_starts[g] for g, (_, _, right, _) in enumerate(found)]
     structure = Structure(starts, _joined(shifted, np.int64), left_starts, right_starts)
     sides = (
@@ -275,15 +274,24 @@ def stacked_problem(scores: FloatArray) -> Problem:
     n_graphs, size = scores.shape[:2]
     graphs, _, cols = np.nonzero(scores > -np.inf)
     counts = (scores > -np.inf).sum(axis=2).ravel()
-    starts = np.concatenate([[0], np.cumsum(counts)])
+    starts = _starts(counts)
     nodes = np.arange(n_graphs + 1) * size
     must = np.full(n_graphs * size, -np.inf)
     structure = Structure(starts, graphs * size + cols, nodes, nodes)
     return Problem(structure, scores[scores > -np.inf], must, must)
 
 
+def _starts(counts: IntArray) -> IntArray:
+    """Return where each of some runs begins, and where the last one ends."""
+    starts = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
 def _joined(pieces: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate(pieces).astype(dtype) if pieces else np.zeros(0, dtype)
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces, dtype=dtype) if pieces else np.zeros(0, dtype)
 
 
 def _name(kind: str, g: int) -> str:
@@ -323,9 +331,10 @@ def _read(
             raise ScoreShapeError(f"{name} must be {SHAPES}; got shape {array.shape}.")
         if check:
             _check_entries(array, name, lambda k: divmod(k, array.shape[1]))
-        left, right = np.nonzero(array > -np.inf)
+        is_edge = array > -np.inf
+        left, right = is_edge.nonzero()
         form = _Form("dense", array.shape, array.size, left * array.shape[1] + right)
-        return form, left, right, array[left, right]
+        return form, left, right, array[is_edge]
     if check:
         _check_entries(score, name, lambda k: (int(left[k]), int(right[k])))
     places = group_by_label(right, shape[1])[1]  # two counting sorts: by left, then right
@@ -339,6 +348,8 @@ def _read(
 def _check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) -> None:
     """Refuse NaN and scores that are too large; `edge` names an entry."""
     flat = scores.ravel()
+    if flat.max(initial=0.0) <= MAX_SCORE and flat.min(initial=0.0) >= -MAX_SCORE:
+        return
     with np.errstate(invalid="ignore"):
         is_wrong = ~((np.abs(flat) <= MAX_SCORE) | (flat == -np.inf))
     if not is_wrong.any():
@@ -393,6 +404,8 @@ def _check_unmatched(
 def _one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
     if values is None:
         return np.full(n, 0.0 if n > n_other else -np.inf)
+    if type(values) is float and abs(values) <= MAX_SCORE:
+        return np.full(n, values)
     array = as_floats(values, name)
     if array.shape not in ((), (n,)):
         raise ScoreShapeError(
@@ -408,36 +421,32 @@ def _one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
             f"{name} must be at most {MAX_SCORE:g} in size, or -inf for nodes that must be "
             f"matched; got {array.max()}. To leave a node unmatched, forbid its edges."
         )
-    return np.broadcast_to(array, (n,))
+    return np.broadcast_to(array, (n,)).copy()
 
 
 def _check_alone(problem: Problem, names: list[str]) -> None:
     """Refuse nodes that must be matched and have no edge."""
     structure = problem.structure
-    for side, unmatched, degrees, starts, graph_of in (
-        (
-            "left",
-            problem.unmatched_left,
-            np.diff(structure.starts),
-            structure.left_starts,
-            structure.graph_of_left,
-        ),
-        (
-            "right",
-            problem.unmatched_right,
-            np.bincount(structure.right, minlength=structure.n_right),
-            structure.right_starts,
-            structure.graph_of_right,
-        ),
+    for side, unmatched in (
+        ("left", problem.unmatched_left),
+        ("right", problem.unmatched_right),
     ):
-        is_alone = (unmatched == -np.inf) & (degrees == 0)
-        if is_alone.any():
-            worst = int(np.argmax(is_alone))
-            g = int(graph_of[worst])
-            name = "this graph" if names[g] == "scores" else names[g]
-            raise InfeasibleGraphError(
-                "a node that must be matched needs an allowed edge; "
-                f"{side} node {worst - int(starts[g])} of {name} has none, as do "
-                f"{int(is_alone.sum()) - 1} others. Allow it an edge, or give "
-                f"unmatched_{side} a finite score."
-            )
+        is_alone = unmatched == -np.inf
+        if not is_alone.any():
+            continue
+        if side == "left":
+            is_alone &= structure.starts[1:] == structure.starts[:-1]
+        else:
+            is_alone &= np.bincount(structure.right, minlength=len(unmatched)) == 0
+        if not is_alone.any():
+            continue
+        worst = int(np.argmax(is_alone))
+        starts = structure.left_starts if side == "left" else structure.right_starts
+        g = int(np.searchsorted(starts, worst, side="right")) - 1
+        name = "this graph" if names[g] == "scores" else names[g]
+        raise InfeasibleGraphError(
+            "a node that must be matched needs an allowed edge; "
+            f"{side} node {worst - int(starts[g])} of {name} has none, as do "
+            f"{int(is_alone.sum()) - 1} others. Allow it an edge, or give "
+            f"unmatched_{side} a finite score."
+        )
