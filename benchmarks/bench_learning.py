@@ -4,7 +4,8 @@ import numpy as np
 
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, spreads
-from permatch.objectives import MatchingLikelihood, stack_graphs
+from permatch.labels import check_known
+from permatch.objectives import MatchingLikelihood, Parameters, arrange
 from permatch.pages.demo_learning import Setup, draw
 
 
@@ -13,12 +14,14 @@ def run(is_quick: bool) -> Report:
     train = draw(Setup()).train(60)
     engine = pm.AutoEngine()
     scale = np.concatenate([g.features.reshape(-1, 60) for g in train.graphs]).std(axis=0)
-    stacks = stack_graphs(train.graphs)
-    stacks[0].features[...] /= np.where(scale > 0, scale, 1.0)
+    labels = check_known(train.graphs, train.matchings)
+    parameters = Parameters.of(train.graphs[0], is_any=False)
+    parts = arrange(train.graphs, labels, parameters)
+    parts[0].features[...] /= np.where(scale > 0, scale, 1.0)
     weights = np.full(60, 1 / 60)
-    objective = MatchingLikelihood(stacks, train.matchings, weights, 0.01, engine, n_jobs=2)
+    objective = MatchingLikelihood(parts, weights, 0.01, engine, n_jobs=2)
     coef = -0.1 * np.ones(60)
-    scores = stacks[0].scores(coef)[0]
+    scores = parts[0].scores(coef)[0]
     gradient, single = race(
         lambda: objective.value_and_grad(coef),
         lambda: engine.infer(scores, n_jobs=1),

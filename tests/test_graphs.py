@@ -7,7 +7,6 @@ from permatch import errors
 from permatch.graphs import (
     BipartiteGraph,
     check_graphs,
-    check_labels,
     squared_difference,
 )
 
@@ -75,13 +74,8 @@ BAD_GRAPHS = {
         errors.FeatureShapeError,
         r"single one. Wrap it",
     ),
-    "no sequence": (7, errors.FeatureTypeError, "sequence of .m, m, d. arrays.*got int"),
+    "no sequence": (7, errors.FeatureTypeError, "sequence of .n, k, d. arrays.*got int"),
     "text": ("graphs", errors.FeatureTypeError, "got str"),
-    "not square": (
-        [np.zeros((2, 3, 1))],
-        errors.FeatureShapeError,
-        r"graph 0 must have shape .m, m, d.*got \(2, 3, 1\). Pad",
-    ),
     "scores, not features": (
         [np.zeros((2, 2, 1)), np.zeros((2, 2))],
         errors.FeatureShapeError,
@@ -130,58 +124,8 @@ def test_nodes_of_different_shapes():
         BipartiteGraph.from_nodes(np.zeros((2, 3)), np.zeros((2, 4)))
 
 
-GRAPHS = [
-    BipartiteGraph(np.zeros((2, 2, 1))),
-    BipartiteGraph(np.zeros((3, 3, 1)), ~np.eye(3, dtype=bool)),
-]
-
-BAD_LABELS = {
-    "no permutation": (
-        [[0, 1], [1, 1, 0]],
-        errors.InvalidMatchingError,
-        r"matching of graph 1: .*exactly once; got \[1, 1, 0\]. Columns are counted from 0",
-    ),
-    "counted from one": (
-        [[1, 2], [1, 2, 0]],
-        errors.InvalidMatchingError,
-        r"graph 0: .*columns 0 .. 1 exactly once",
-    ),
-    "another size": (
-        [[0, 1], [1, 0]],
-        errors.InvalidMatchingError,
-        r"graph 1: .*integer array of 3 columns.*shape \(2,\)",
-    ),
-    "floats": ([[0.0, 1.0], [1, 2, 0]], errors.InvalidMatchingError, "dtype float64"),
-    "several": (
-        [[[0, 1], [1, 0]], [1, 2, 0]],
-        errors.InvalidMatchingError,
-        "got 2 for graph 0",
-    ),
-    "too few": ([[0, 1]], errors.InvalidMatchingError, "2 graphs and 1 matchings"),
-    "no sequence": (3, errors.InvalidMatchingError, "sequence, one per graph; got int"),
-    "forbidden": (
-        [[0, 1], [2, 1, 0]],
-        errors.ForbiddenEdgeError,
-        r"that of graph 1 uses the forbidden edge \(1, 1\). Allow it, or drop",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_LABELS)
-def test_bad_labels(name):
-    matchings, kind, message = BAD_LABELS[name]
-    with pytest.raises(kind, match=message):
-        check_labels(GRAPHS, matchings)
-
-
-def test_good_labels_become_integer_arrays():
-    labels = check_labels(GRAPHS, [np.array([1, 0], dtype=np.uint8), (1, 2, 0)])
-    assert [label.dtype for label in labels] == [np.intp] * 2
-    assert [label.tolist() for label in labels] == [[1, 0], [1, 2, 0]]
-
-
 def test_all_are_value_errors():
-    kinds = {kind for _, kind, _ in (*BAD_GRAPHS.values(), *BAD_LABELS.values())}
+    kinds = {kind for _, kind, _ in BAD_GRAPHS.values()}
     assert all(issubclass(kind, ValueError) for kind in kinds)
 
 
@@ -222,11 +166,120 @@ def test_edges_without_features():
         check_graphs([np.zeros((2, 2, 0))])
 
 
-def test_sides_may_differ_in_size():
-    graph = BipartiteGraph(np.zeros((3, 3, 1)), n_left=2)
-    assert graph.n_sides == (2, 3)
-    assert graph.n_extra == 1
-    with pytest.raises(errors.FeatureShapeError, match="larger of n_left .* 3; got 2 and"):
-        BipartiteGraph(np.zeros((3, 3, 1)), n_left=2, n_right=2)
-    with pytest.raises(errors.InvalidOptionError, match="n_left"):
-        BipartiteGraph(np.zeros((3, 3, 1)), n_left=-1)
+def test_sides_may_differ_in_size(rng):
+    features = rng.normal(size=(2, 3, 4))
+    graph = BipartiteGraph(features)
+    assert (graph.n_left, graph.n_right, graph.size, graph.n_edges) == (2, 3, 3, 6)
+    np.testing.assert_array_equal(graph.features, features)
+    coef = rng.normal(size=4)
+    np.testing.assert_allclose(graph.scores(coef), features @ coef, rtol=1e-14)
+    assert BipartiteGraph.from_nodes(np.zeros((2, 1)), np.ones((5, 1))).n_right == 5
+
+
+# ---- graphs made from edges ------------------------------------------------------------
+
+
+def test_edges_come_back_in_their_order(rng):
+    left, right = np.array([2, 0, 2, 1]), np.array([1, 3, 0, 1])
+    features = rng.normal(size=(4, 2))
+    graph = BipartiteGraph.from_edges(left, right, features, n_left=4)
+    assert (graph.n_left, graph.n_right, graph.n_edges, graph.n_features) == (4, 4, 4, 2)
+    structure = graph.structure
+    places = list(zip(structure.left.tolist(), structure.right.tolist(), strict=True))
+    assert places == [(0, 3), (1, 1), (2, 0), (2, 1)]
+    np.testing.assert_array_equal(graph.edge_features, features[[1, 3, 2, 0]])
+    scores = graph.scores(np.array([1.0, -2.0]))
+    np.testing.assert_array_equal(scores.left, left)
+    np.testing.assert_array_equal(scores.right, right)
+    np.testing.assert_allclose(scores.score, features @ [1.0, -2.0], rtol=1e-14)
+    np.testing.assert_array_equal(graph.lay(graph.edge_features[:, 0]), features[:, 0])
+    np.testing.assert_array_equal(graph.pick(features[:, 1]), graph.edge_features[:, 1])
+    # The same graph as an array.
+    dense = np.zeros((4, 4, 2))
+    dense[left, right] = features
+    allowed = np.zeros((4, 4), dtype=bool)
+    allowed[left, right] = True
+    np.testing.assert_array_equal(graph.features, dense)
+    np.testing.assert_array_equal(graph.allowed, allowed)
+    again = BipartiteGraph(dense, allowed)
+    np.testing.assert_array_equal(again.structure.starts, structure.starts)
+    np.testing.assert_array_equal(again.edge_features, graph.edge_features)
+
+
+def test_sorted_read_only_edges_are_not_copied(rng):
+    features = rng.normal(size=(3, 2))
+    features.flags.writeable = False
+    graph = BipartiteGraph.from_edges([0, 0, 1], [0, 2, 1], features)
+    assert graph.edge_features is features
+    assert "2 x 3, 3 edges, 2 features" in repr(graph)
+
+
+def test_a_hundred_thousand_nodes_are_never_made_dense(rng):
+    n, n_edges = 100_000, 300_000
+    pairs = np.unique(rng.integers(n * n, size=n_edges))
+    left, right = np.divmod(rng.permutation(pairs), n)
+    graph = BipartiteGraph.from_edges(left, right, rng.normal(size=(len(pairs), 1)), n, n)
+    assert graph.n_edges == len(pairs)
+    with pytest.raises(errors.SizeLimitError, match="needs .* GiB"):
+        BipartiteGraph.from_edges([0], [0], [[1.0]], 10**8, 10**8).features  # noqa: B018
+
+
+def test_no_edges_and_no_nodes():
+    graph = BipartiteGraph.from_edges([], [], np.zeros((0, 2)), 2, 0)
+    assert (graph.n_left, graph.n_right, graph.n_edges) == (2, 0, 0)
+    assert BipartiteGraph(np.zeros((0, 3, 2))).n_edges == 0
+
+
+def test_features_of_nodes(rng):
+    z, w = rng.normal(size=(2, 3)), rng.normal(size=(4, 1))
+    graph = BipartiteGraph(np.zeros((2, 4, 1)), left_features=z, right_features=w)
+    np.testing.assert_array_equal(graph.left_features, z)
+    np.testing.assert_array_equal(graph.right_features, w)
+    plain = BipartiteGraph(np.zeros((2, 4, 1)))
+    assert plain.left_features.shape == (2, 0)
+    with pytest.raises(
+        errors.FeatureCountError, match="left_features; .* 3, graph 1 has 0"
+    ):
+        check_graphs([graph, plain])
+
+
+EDGES = ([0, 1], [1, 0], [[1.0], [2.0]])
+
+BAD_EDGES = {
+    "twice": (
+        ([0, 1, 0], [1, 0, 1], np.ones((3, 1))),
+        {},
+        errors.EdgeListError,
+        r"\(0, 1\)",
+    ),
+    "out of range": (EDGES, {"n_left": 1}, errors.EdgeListError, "left node 1, and n_left"),
+    "negative": (([0, -1], *EDGES[1:]), {}, errors.EdgeListError, "at least 0"),
+    "text": ((["a", "b"], *EDGES[1:]), {}, errors.EdgeListError, "node numbers"),
+    "lengths": (([0], *EDGES[1:]), {}, errors.EdgeListError, "one entry per edge"),
+    "flat": ((*EDGES[:2], [1.0, 2.0]), {}, errors.FeatureShapeError, "(n_edges, d)"),
+    "nan": (
+        (*EDGES[:2], [[1.0], [NAN]]),
+        {},
+        errors.NaNFeatureError,
+        r"edge \(1, 0\) has nan in feature 0",
+    ),
+    "nodes": (
+        EDGES,
+        {"left_features": np.zeros((3, 1))},
+        errors.FeatureShapeError,
+        r"left_features must .* \(2, p\); got shape \(3, 1\)",
+    ),
+    "nan of a node": (
+        EDGES,
+        {"right_features": [[0.0], [NAN]]},
+        errors.NaNFeatureError,
+        "right_features must be finite; node 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EDGES)
+def test_bad_edges(name):
+    edges, options, kind, message = BAD_EDGES[name]
+    with pytest.raises(kind, match=message):
+        BipartiteGraph.from_edges(*edges, **options)

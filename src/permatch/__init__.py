@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
         log_partition_bounds,
         marginals,
     )
+    from permatch.labels import EdgeLabels
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
 
@@ -74,6 +75,7 @@ __all__ = [
     "Bethe",
     "BipartiteGraph",
     "Diagnostics",
+    "EdgeLabels",
     "EdgeScores",
     "Enumeration",
     "Frontier",
@@ -119,6 +121,7 @@ _HOMES = {
     "Bethe": "permatch.inference",
     "BipartiteGraph": "permatch.graphs",
     "Diagnostics": "permatch.inference",
+    "EdgeLabels": "permatch.labels",
     "EdgeScores": "permatch.scores",
     "Enumeration": "permatch.inference",
     "Frontier": "permatch.inference",

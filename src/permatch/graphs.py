@@ -1,31 +1,28 @@
-"""Bipartite graphs with edge features, and checks of training sets."""
+"""Bipartite graphs with edge features.
+
+A graph is a structure, one feature vector per edge, and optionally features of its nodes.
+An array (n, k, d) is the special case in which all edges are allowed.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permatch._padding import Padded
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_count, check_matchings, refuse_masked
+from permatch._validation import check_count, enough_memory, refuse_masked
 from permatch.errors import (
+    EdgeListError,
     FeatureCountError,
     FeatureShapeError,
     FeatureTypeError,
-    ForbiddenEdgeError,
-    InvalidMatchingError,
     NaNFeatureError,
     NoGraphsError,
 )
-
-
-def _reordered(found: IntArray, wanted: IntArray) -> IntArray:
-    """Return the numbers of `found`, those that are in `wanted` at their places there."""
-    is_common = np.isin(wanted, found)
-    placed = np.where(is_common, wanted, -1)
-    placed[~is_common] = found[~np.isin(found, wanted)]
-    return placed
+from permatch.problems import Structure
+from permatch.scores import EdgeScores, Form, check_distinct, order_edges
 
 
 def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -33,128 +30,149 @@ def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
     return (left - right) ** 2
 
 
-@dataclass(frozen=True, eq=False)
-class BipartiteGraph:
-    """A graph with m nodes on either side and a feature vector on every edge.
+class BipartiteGraph(Padded):
+    """A graph with a feature vector on every edge.
 
     Parameters
     ----------
-    features : array of shape (m, m, d)
+    features : array of shape (n, k, d)
         ``features[i, j]`` describes the edge between left node i and right node j.
-    allowed : array of shape (m, m), optional
+    allowed : array of shape (n, k), optional
         False forbids an edge; None allows all.
-    n_left, n_right : int, optional
-        Number of nodes on each side, the larger one m; default: m.  The smaller side is
-        padded with dummy nodes, which are interchangeable.
+    left_features, right_features : arrays of shape (n, p) and (k, q), optional
+        Features of the nodes, from which the scores of staying unmatched are learned.
+
+    Attributes
+    ----------
+    structure : Structure
+        The allowed edges, sorted by left node, then by right node.
+    edge_features : ndarray of shape (n_edges, d)
+        Their features, in this order.
+    left_features, right_features : ndarray of shape (n, p) and (k, q)
+        Features of the nodes; p and q are 0 by default.
 
     Examples
     --------
     >>> import numpy as np
     >>> import permatch as pm
-    >>> graph = pm.BipartiteGraph(np.zeros((3, 3, 2)))
-    >>> graph.size, graph.features.shape
-    (3, (3, 3, 2))
+    >>> graph = pm.BipartiteGraph(np.zeros((3, 5, 2)))
+    >>> graph.n_left, graph.n_right, graph.n_edges, graph.n_features
+    (3, 5, 15, 2)
     """
 
-    features: FloatArray
-    allowed: BoolArray | None = None
-    n_left: int | None = None
-    n_right: int | None = None
+    structure: Structure
+    edge_features: FloatArray
+    left_features: FloatArray
+    right_features: FloatArray
+    _form: Form
 
-    def __post_init__(self) -> None:
-        features = _as_features(self.features, "features")
-        if self.allowed is not None:
-            refuse_masked(self.allowed, "allowed", FeatureTypeError)
-            allowed = np.array(self.allowed)
-            if allowed.dtype != np.bool_ or allowed.shape != features.shape[:2]:
+    def __init__(
+        self,
+        features: ArrayLike,
+        allowed: ArrayLike | None = None,
+        n_left: int | None = None,
+        n_right: int | None = None,
+        *,
+        left_features: ArrayLike | None = None,
+        right_features: ArrayLike | None = None,
+    ) -> None:
+        array = _as_features(features, "features")
+        n, k, d = array.shape
+        if allowed is None:
+            _check_finite(array, "features", lambda e: divmod(e, k))
+            edges = array.reshape(n * k, d)
+            left, right = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
+        else:
+            left, right = np.nonzero(_as_mask(allowed, (n, k)))
+            edges = array[left, right]  # whatever a forbidden edge has, it does not matter
+            _check_finite(edges, "features", lambda e: (int(left[e]), int(right[e])))
+        form = Form("dense", (n, k), n * k, left * k + right)
+        self._fill(left, right, edges, form, left_features, right_features)
+        if n_left is not None or n_right is not None:
+            own = (n if n_left is None else n_left), (k if n_right is None else n_right)
+            self._sides = (
+                check_count(own[0], "n_left", 0),
+                check_count(own[1], "n_right", 0),
+            )
+            if max(self._sides) != n or n != k:
                 raise FeatureShapeError(
-                    "allowed must be a boolean array with one entry per edge, shape "
-                    f"{features.shape[:2]}; got dtype {allowed.dtype} and shape "
-                    f"{allowed.shape}."
+                    f"the larger of n_left and n_right must be the size of the graph, {n}; "
+                    f"got {own[0]} and {own[1]}."
                 )
-            allowed.flags.writeable = False
-            if not allowed.all():  # whatever a forbidden edge has, it does not matter
-                features = np.where(allowed[:, :, None], features, 0.0)
-            object.__setattr__(self, "allowed", allowed)
-        _check_finite(features, "features")
-        features.flags.writeable = False
-        object.__setattr__(self, "features", features)
-        size = len(features)
-        for side in ("n_left", "n_right"):
-            number = getattr(self, side)
-            object.__setattr__(
-                self, side, size if number is None else check_count(number, side, 0)
-            )
-        if max(self.n_sides) != size:
+
+    @classmethod
+    def from_edges(
+        cls,
+        left: ArrayLike,
+        right: ArrayLike,
+        features: ArrayLike,
+        n_left: int | None = None,
+        n_right: int | None = None,
+        *,
+        left_features: ArrayLike | None = None,
+        right_features: ArrayLike | None = None,
+    ) -> "BipartiteGraph":
+        """Build a graph from a list of its edges.
+
+        Memory and time grow with the edges, not with the pairs of nodes.
+
+        Parameters
+        ----------
+        left, right : integer arrays of shape (n_edges,)
+            The nodes that each edge joins, counted from 0.  No pair may occur twice.
+        features : array of shape (n_edges, d)
+            A feature vector per edge.
+        n_left, n_right : int, optional
+            Number of nodes on each side; default: one more than the largest that occurs.
+        left_features, right_features : arrays of shape (n_left, p), (n_right, q), optional
+            Features of the nodes, from which the scores of staying unmatched are learned.
+
+        Returns
+        -------
+        BipartiteGraph
+            What it is asked for on edges comes back in the order of this list.
+
+        Examples
+        --------
+        >>> graph = BipartiteGraph.from_edges([0, 1, 1], [2, 0, 2], [[1.0], [2.0], [3.0]])
+        >>> graph.n_left, graph.n_right, graph.n_edges
+        (2, 3, 3)
+        """
+        table = _as_reals(features, "features", "(n_edges, d)")
+        if table.ndim != 2 or table.shape[1] == 0:
             raise FeatureShapeError(
-                f"the larger of n_left and n_right must be the size of the graph, {size}; "
-                f"got {self.n_left} and {self.n_right}."
+                "features must have shape (n_edges, d), with at least one feature; "
+                f"got shape {table.shape}."
             )
-
-    @property
-    def size(self) -> int:
-        """Nodes per side, m."""
-        return self.features.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        """Length of an edge's feature vector, d."""
-        return self.features.shape[2]
-
-    @property
-    def n_sides(self) -> tuple[int, int]:
-        """Nodes on the left and right side, without dummy nodes."""
-        return cast("int", self.n_left), cast("int", self.n_right)
-
-    @property
-    def n_extra(self) -> int:
-        """Dummy nodes on the smaller side."""
-        return abs(self.n_sides[0] - self.n_sides[1])
-
-    def align_extra(self, found: IntArray, wanted: IntArray) -> IntArray:
-        """Return a matching with dummy nodes exchanged to agree with another.
-
-        Parameters
-        ----------
-        found, wanted : ndarray of shape (m,)
-            The matching, and the one to agree with.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            A matching equivalent to `found`.
-        """
-        n_left, n_right = self.n_sides
-        if n_left < n_right:
-            found = found.copy()
-            found[n_left:] = _reordered(found[n_left:], wanted[n_left:])
-        elif n_right < n_left:
-            left_of, wanted_left = np.argsort(found), np.argsort(wanted)
-            left_of[n_right:] = _reordered(left_of[n_right:], wanted_left[n_right:])
-            found = np.argsort(left_of)
-        return found
-
-    def weigh_extra(self, marginals: FloatArray) -> FloatArray:
-        """Return marginals with those of all dummy nodes added up.
-
-        Parameters
-        ----------
-        marginals : ndarray of shape (m, m)
-            The probability of every edge.
-
-        Returns
-        -------
-        ndarray of shape (m, m)
-            For `permatch.decoding.bayes_matching`, so that a node rightly left unmatched
-            counts as correct whichever dummy node it got.
-        """
-        if self.n_extra < 2:
-            return marginals
-        n_left, n_right = self.n_sides
-        weighed = marginals.copy()
-        weighed[n_left:] *= self.n_extra
-        weighed[:, n_right:] *= self.n_extra
-        return weighed
+        n_nodes = np.shape(left), np.shape(right)
+        if n_nodes[0] != (len(table),) or n_nodes[1] != (len(table),):
+            raise EdgeListError(
+                "left, right and features must have one entry per edge; got shapes "
+                f"{n_nodes[0]}, {n_nodes[1]} and {table.shape}."
+            )
+        # The checks of edges are those of scores on edges.
+        blank = np.broadcast_to(0.0, len(table))
+        edges = EdgeScores(left, right, blank, n_left, n_right)  # pyright: ignore
+        shape = edges.n_left or 0, edges.n_right or 0
+        table = _settled(table)
+        _check_finite(
+            table, "features", lambda e: (int(edges.left[e]), int(edges.right[e]))
+        )
+        places = np.arange(len(table))
+        if not _are_sorted(edges.left, edges.right):
+            places = order_edges(edges.left, edges.right, shape)
+            check_distinct(edges.left[places], edges.right[places], "edges")
+            table = table[places]
+        graph = cls.__new__(cls)
+        graph._fill(
+            edges.left[places],
+            edges.right[places],
+            table,
+            Form("edges", shape, len(table), places),
+            left_features,
+            right_features,
+        )
+        return graph
 
     @classmethod
     def from_nodes(
@@ -169,12 +187,12 @@ class BipartiteGraph:
 
         Parameters
         ----------
-        left, right : arrays of shape (m, k)
+        left, right : arrays of shape (n, p) and (k, p)
             Node features of the two sides.
         edge : callable
-            Takes broadcast left (m, 1, k) and right (1, m, k) features and returns the edge
-            features (m, m, d).
-        allowed : array of shape (m, m), optional
+            Takes broadcast left (n, 1, p) and right (1, k, p) features and returns the edge
+            features (n, k, d).
+        allowed : array of shape (n, k), optional
             False forbids an edge.
 
         Returns
@@ -190,29 +208,156 @@ class BipartiteGraph:
                [0., 4.]])
         """
         ends = [
-            _as_reals(side, name, "(m, k)").astype(np.float64)
+            _as_reals(side, name, "(n, p)").astype(np.float64)
             for side, name in ((left, "left"), (right, "right"))
         ]
-        if any(side.ndim != 2 for side in ends) or ends[0].shape != ends[1].shape:
+        if any(side.ndim != 2 for side in ends) or ends[0].shape[1] != ends[1].shape[1]:
             raise FeatureShapeError(
-                "left and right must be node features of the same shape (m, k); got "
-                f"{ends[0].shape} and {ends[1].shape}."
+                "left and right must be node features (n, p) and (k, p), as many of either "
+                f"side; got shapes {ends[0].shape} and {ends[1].shape}."
             )
         return cls(edge(ends[0][:, None, :], ends[1][None, :, :]), allowed)
 
-    def scores(self, coef: FloatArray) -> FloatArray:
-        """Return the edge scores (m, m) under one weight per feature."""
-        scores = self.features @ coef
-        if self.allowed is not None:
-            scores[~self.allowed] = -np.inf
-        return scores
+    def _fill(
+        self,
+        left: IntArray,
+        right: IntArray,
+        features: FloatArray,
+        form: Form,
+        left_features: ArrayLike | None,
+        right_features: ArrayLike | None,
+    ) -> None:
+        n, k = form.shape
+        starts = np.concatenate([[0], np.cumsum(np.bincount(left, minlength=n))])
+        self.structure = Structure(
+            starts.astype(np.int64),
+            np.ascontiguousarray(right, dtype=np.int64),
+            np.array([0, n], dtype=np.int64),
+            np.array([0, k], dtype=np.int64),
+        )
+        features.flags.writeable = False
+        self.edge_features = features
+        self.left_features = _as_node_features(left_features, "left_features", n)
+        self.right_features = _as_node_features(right_features, "right_features", k)
+        self._form = form
+        self._sides = form.shape
+
+    @property
+    def n_left(self) -> int:
+        """Nodes on the left side."""
+        return self._form.shape[0]
+
+    @property
+    def n_right(self) -> int:
+        """Nodes on the right side."""
+        return self._form.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Nodes on the larger side."""
+        return max(self._form.shape)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of allowed edges."""
+        return self.structure.n_edges
+
+    @property
+    def n_features(self) -> int:
+        """Length of an edge's feature vector, d."""
+        return self.edge_features.shape[1]
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the graph was given as an array."""
+        return self._form.kind == "dense"
+
+    @property
+    def is_square(self) -> bool:
+        """Whether the graph was given as an array with as many rows as columns."""
+        return self.is_dense and self.n_left == self.n_right
+
+    @property
+    def features(self) -> FloatArray:
+        """The features of edges as an array (n, k, d); 0 on forbidden edges."""
+        shape = *self._form.shape, self.n_features
+        if self.n_edges == self.n_left * self.n_right:
+            return self.edge_features.reshape(shape)
+        n_bytes = 8.0 * float(np.prod(shape, dtype=float))
+        with enough_memory(f"an array of {shape} features", n_bytes):
+            features = np.zeros(shape)
+        features[self.structure.left, self.structure.right] = self.edge_features
+        features.flags.writeable = False
+        return features
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """Which edges are allowed, (n, k); None if all are."""
+        n, k = self._form.shape
+        if self.n_edges == n * k:
+            return None
+        with enough_memory(f"a mask of {n} x {k} edges", float(n) * k):
+            allowed = np.zeros((n, k), dtype=bool)
+        allowed[self.structure.left, self.structure.right] = True
+        allowed.flags.writeable = False
+        return allowed
+
+    def scores(self, coef: FloatArray) -> FloatArray | EdgeScores:
+        """Return the edge scores under one weight per feature.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (d,)
+            One weight per feature.
+
+        Returns
+        -------
+        ndarray of shape (n, k) or EdgeScores
+            With ``-inf`` on forbidden edges; `EdgeScores` for a graph made from edges.
+        """
+        return self.with_scores(self.edge_features @ coef)
+
+    def with_scores(self, scores: FloatArray) -> FloatArray | EdgeScores:
+        """Return scores (n_edges,) as `scores` does."""
+        laid = self.lay(scores)
+        if self.is_dense:
+            if self.n_edges < laid.size:
+                laid[~self.allowed] = -np.inf  # pyright: ignore[reportOptionalOperand]
+            return laid
+        return EdgeScores(
+            self.lay(self.structure.left),
+            self.lay(self.structure.right),
+            laid,
+            *self._form.shape,
+        )
+
+    def lay(self, values: np.ndarray) -> np.ndarray:
+        """Return values on the edges (n_edges,) in the form in which the graph was given.
+
+        That is an array (n, k), 0 on forbidden edges, or a list in the order of its edges.
+        """
+        return self._form.lay(values)
+
+    def pick(self, values: np.ndarray) -> np.ndarray:
+        """Return values on the edges (n_edges,), given in the form of the graph."""
+        return values.reshape(-1)[self._form.places]
+
+    def __repr__(self) -> str:
+        n, k = self._form.shape
+        return (
+            f"BipartiteGraph({n} x {k}, {self.n_edges} edges, {self.n_features} features)"
+        )
 
 
-def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGraph]:
+def check_graphs(
+    graphs: Any,
+    n_features: int | None = None,
+    n_node_features: tuple[int, int] | None = None,
+) -> list[BipartiteGraph]:
     """Return graphs as a list, all with the same number of features.
 
-    Accepts a sequence of `BipartiteGraph` and (m, m, d) arrays of any sizes, or one array
-    (n, m, m, d).  `n_features` is that of a fitted model.
+    Accepts a sequence of `BipartiteGraph` and (n, k, d) arrays of any sizes, or one array
+    (b, n, k, d).  `n_features` and `n_node_features` are those of a fitted model.
     """
     if isinstance(graphs, BipartiteGraph) or (
         isinstance(graphs, np.ndarray) and graphs.ndim == 3 and graphs.dtype != object
@@ -222,7 +367,7 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
         )
     if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
         raise FeatureTypeError(
-            "graphs must be a sequence of (m, m, d) arrays or BipartiteGraph objects; got "
+            "graphs must be a sequence of (n, k, d) arrays or BipartiteGraph objects; got "
             f"{type(graphs).__name__}. For a table with one row per edge use "
             "permatch.datasets.read_edge_table."
         )
@@ -232,77 +377,93 @@ def check_graphs(graphs: Any, n_features: int | None = None) -> list[BipartiteGr
     ]
     if not checked:
         raise NoGraphsError("at least one graph is required; got an empty sequence.")
-    expected = checked[0].n_features if n_features is None else n_features
+    expected = (
+        checked[0].n_features if n_features is None else n_features,
+        *(_node_features(checked[0]) if n_node_features is None else n_node_features),
+    )
     for k, graph in enumerate(checked):
-        if graph.n_features != expected:
+        found = graph.n_features, *_node_features(graph)
+        if found != expected:
+            what = ("features", "left_features", "right_features")
+            worst = next(i for i in range(3) if found[i] != expected[i])
             who = "the first graph has" if n_features is None else "the model was fitted on"
             raise FeatureCountError(
-                f"all graphs must have the same number of features; {who} {expected}, "
-                f"graph {k} has {graph.n_features}."
+                f"all graphs must have the same number of {what[worst]}; {who} "
+                f"{expected[worst]}, graph {k} has {found[worst]}."
             )
     return checked
 
 
-def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]:
-    """Return one matching per graph, each a permutation that uses only allowed edges."""
-    try:
-        n_matchings = len(matchings)
-    except TypeError as err:
-        raise InvalidMatchingError(
-            f"matchings must be a sequence, one per graph; got {type(matchings).__name__}."
-        ) from err
-    if n_matchings != len(graphs):
-        raise InvalidMatchingError(
-            f"one matching per graph is required; got {len(graphs)} graphs and "
-            f"{n_matchings} matchings."
-        )
-    checked = []
-    for k, (graph, matching) in enumerate(zip(graphs, matchings, strict=True)):
-        try:
-            labels = check_matchings(matching, graph.size)
-        except InvalidMatchingError as err:
-            raise InvalidMatchingError(f"matching of graph {k}: {err}") from err
-        if len(labels) != 1:
-            raise InvalidMatchingError(
-                f"one matching per graph is required; got {len(labels)} for graph {k}."
-            )
-        label = labels[0]
-        if graph.allowed is not None:
-            is_used = graph.allowed[np.arange(graph.size), label]
-            if not is_used.all():
-                row = int(np.argmin(is_used))
-                raise ForbiddenEdgeError(
-                    f"a labelled matching must use allowed edges; that of graph {k} "
-                    f"uses the forbidden edge ({row}, {label[row]}). Allow it, or drop the "
-                    "graph."
-                )
-        checked.append(label)
-    return checked
+def _node_features(graph: BipartiteGraph) -> tuple[int, int]:
+    return graph.left_features.shape[1], graph.right_features.shape[1]
 
 
 def _named(features: Any, name: str) -> BipartiteGraph:
     """Return a graph; errors name it."""
     array = _as_features(features, name)
-    _check_finite(array, name)
+    _check_finite(array, name, lambda e: divmod(e, array.shape[1]))
     return BipartiteGraph(array)
 
 
 def _as_features(features: Any, name: str) -> FloatArray:
-    """Return edge features as float64; a copy unless read-only."""
-    array = _as_reals(features, name, "(m, m, d)")
-    if array.ndim != 3 or array.shape[0] != array.shape[1]:
+    """Return edge features (n, k, d) as float64; a copy unless read-only."""
+    array = _as_reals(features, name, "(n, k, d)")
+    if array.ndim != 3:
         raise FeatureShapeError(
-            f"{name} must have shape (m, m, d), a vector per edge; got "
-            f"{array.shape}. Pad the smaller side with dummy nodes."
+            f"{name} must have shape (n, k, d), a vector per edge; got {array.shape}. For "
+            "a list of edges use BipartiteGraph.from_edges."
         )
     if array.shape[2] == 0:
         raise FeatureShapeError(
             f"{name} must have at least one feature per edge; got shape {array.shape}."
         )
+    return _settled(array)
+
+
+def _settled(array: np.ndarray) -> FloatArray:
+    """Return numbers that nobody will change: a copy unless they are read-only."""
     is_settled = array.dtype == np.float64 and array.flags.c_contiguous
-    if is_settled and not array.flags.writeable:  # nobody will change it
+    if is_settled and not array.flags.writeable:
         return array
     return np.array(array, dtype=np.float64, order="C")
+
+
+def _as_node_features(values: Any, name: str, n_nodes: int) -> FloatArray:
+    if values is None:
+        return np.zeros((n_nodes, 0))
+    array = _as_reals(values, name, "(n, p)")
+    if array.ndim != 2 or len(array) != n_nodes:
+        raise FeatureShapeError(
+            f"{name} must have one row per node, shape ({n_nodes}, p); got shape "
+            f"{array.shape}."
+        )
+    array = _settled(array)
+    is_bad = ~np.isfinite(array)
+    if is_bad.any():
+        node, feature = (int(k) for k in np.argwhere(is_bad)[0])
+        raise NaNFeatureError(
+            f"{name} must be finite; node {node} has {array[node, feature]} in feature "
+            f"{feature}. Fill it in."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _as_mask(allowed: Any, shape: tuple[int, int]) -> BoolArray:
+    refuse_masked(allowed, "allowed", FeatureTypeError)
+    mask = np.asarray(allowed)
+    if mask.dtype != np.bool_ or mask.shape != shape:
+        raise FeatureShapeError(
+            "allowed must be a boolean array with one entry per edge, shape "
+            f"{shape}; got dtype {mask.dtype} and shape {mask.shape}."
+        )
+    return mask
+
+
+def _are_sorted(left: IntArray, right: IntArray) -> bool:
+    """Return whether edges are sorted by left, then right node, each there once."""
+    step = np.diff(left)
+    return bool(((step > 0) | ((step == 0) & (np.diff(right) > 0))).all())
 
 
 def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
@@ -324,12 +485,16 @@ def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
     return array
 
 
-def _check_finite(array: FloatArray, name: str) -> None:
-    is_bad = ~np.isfinite(array)
-    if is_bad.any():
-        row, col, feature = (int(k) for k in np.argwhere(is_bad)[0])
-        raise NaNFeatureError(
-            f"{name} must be finite; edge ({row}, {col}) has {array[row, col, feature]} in "
-            f"feature {feature}. Fill it in, or forbid the edge with "
-            "BipartiteGraph(features, allowed)."
-        )
+def _check_finite(
+    array: FloatArray, name: str, edge: Callable[[int], tuple[int, int]]
+) -> None:
+    """Refuse features that are not finite; `edge` names one of the flattened edges."""
+    if np.isfinite(array).all():
+        return
+    rows = array.reshape(-1, array.shape[-1])
+    worst, feature = (int(k) for k in np.argwhere(~np.isfinite(rows))[0])
+    row, col = edge(worst)
+    raise NaNFeatureError(
+        f"{name} must be finite; edge ({row}, {col}) has {rows[worst, feature]} in feature "
+        f"{feature}. Fill it in, or forbid the edge with BipartiteGraph(features, allowed)."
+    )

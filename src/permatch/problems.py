@@ -8,6 +8,7 @@ i must have one.  A `Problem` holds any number of graphs side by side: no edge j
 them, so an engine solves all their components at once, wherever they come from.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -148,6 +149,22 @@ class Structure:
             of_left, of_right, left_nodes, left_starts, right_nodes, right_starts, n_edges
         )
 
+    def find(self, left: IntArray, right: IntArray) -> IntArray:
+        """Return the edges that join some pairs of nodes; -1 where there is none."""
+        found = np.full(len(left), -1, dtype=np.int64)
+        first, last = self.starts[left], self.starts[left + 1]
+        # A search by halves in all rows at once.
+        while (is_open := first < last).any():
+            middle = (first + last) // 2
+            there = self.right[np.minimum(middle, self.n_edges - 1)]
+            is_low = is_open & (there < right)
+            found = np.where(is_open & (there == right), middle, found)
+            first, last = (
+                np.where(is_low, middle + 1, first),
+                np.where(is_low, last, middle),
+            )
+        return found
+
     def transposed(self) -> "Structure":
         """Return the structure with the sides exchanged; its edges are in another order."""
         starts, edges = self.by_right
@@ -166,6 +183,33 @@ def complete_structure(n_left: int, n_right: int) -> Structure:
         np.array([0, n_left]),
         np.array([0, n_right]),
     )
+
+
+def side_by_side(structures: Sequence[Structure]) -> Structure:
+    """Return one structure with the graphs of several; one alone is returned as it is."""
+    if len(structures) == 1:
+        return structures[0]
+    n_right = np.cumsum([0, *(one.n_right for one in structures)])
+    return Structure(
+        _joined_starts([one.starts for one in structures]),
+        np.concatenate(
+            [
+                np.zeros(0, dtype=np.int64),
+                *(
+                    one.right + shift
+                    for one, shift in zip(structures, n_right, strict=False)
+                ),
+            ]
+        ),
+        _joined_starts([one.left_starts for one in structures]),
+        _joined_starts([one.right_starts for one in structures]),
+    )
+
+
+def _joined_starts(several: Sequence[IntArray]) -> IntArray:
+    """Return starts that each begin at 0 as those of one array."""
+    steps = [np.zeros(1, dtype=np.int64), *(np.diff(starts) for starts in several)]
+    return np.cumsum(np.concatenate(steps))
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ def _as_nodes(nodes: Any, name: str) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Form:
+class Form:
     """One graph as it was given: what its entries are, and which of them are edges."""
 
     kind: Literal["dense", "sparse", "edges"]
@@ -122,6 +122,7 @@ class _Form:
     template: Any = None  # the sparse array that was given
 
     def lay(self, values: FloatArray) -> Any:
+        """Return values on the edges of the problem in the form of the graph."""
         entries = np.zeros(self.n_entries, dtype=values.dtype)
         entries[self.places] = values
         if self.kind == "dense":
@@ -138,7 +139,7 @@ class Layout:
     """How values on the edges and nodes of a problem are given back."""
 
     kind: Literal["one", "stack", "list"]
-    forms: tuple[_Form, ...]
+    forms: tuple[Form, ...]
     structure: Structure
 
     def edges(self, values: FloatArray | None) -> Any:
@@ -264,7 +265,7 @@ def _complete_problem(
     structure = complete_structure(n, k)
     left = _one_unmatched(unmatched_left, "unmatched_left", n, k)
     right = _one_unmatched(unmatched_right, "unmatched_right", k, n)
-    form = _Form("dense", scores.shape, scores.size, structure.all_edges)
+    form = Form("dense", scores.shape, scores.size, structure.all_edges)
     problem = Problem(structure, scores.flatten(), left.copy(), right.copy())
     return problem, Layout("one", (form,), structure)
 
@@ -311,7 +312,7 @@ def _as_graphs(scores: Any) -> tuple[Literal["one", "stack", "list"], list[Any]]
 
 def _read(
     graph: Any, name: str, check: bool
-) -> tuple[_Form, IntArray, IntArray, FloatArray]:
+) -> tuple[Form, IntArray, IntArray, FloatArray]:
     """Return the form of a graph, and its edges sorted by left, then right node."""
     if isinstance(graph, EdgeScores):
         left, right, score = graph.left, graph.right, graph.score
@@ -333,15 +334,14 @@ def _read(
             _check_entries(array, name, lambda k: divmod(k, array.shape[1]))
         is_edge = array > -np.inf
         left, right = is_edge.nonzero()
-        form = _Form("dense", array.shape, array.size, left * array.shape[1] + right)
+        form = Form("dense", array.shape, array.size, left * array.shape[1] + right)
         return form, left, right, array[is_edge]
     if check:
         _check_entries(score, name, lambda k: (int(left[k]), int(right[k])))
-    places = group_by_label(right, shape[1])[1]  # two counting sorts: by left, then right
-    places = places[group_by_label(left[places], shape[0])[1]]
-    _check_distinct(left[places], right[places], name)
+    places = order_edges(left, right, shape)
+    check_distinct(left[places], right[places], name)
     places = places[score[places] > -np.inf]
-    form = _Form(kind, shape, len(score), places, template)
+    form = Form(kind, shape, len(score), places, template)
     return form, left[places], right[places], score[places]
 
 
@@ -367,7 +367,13 @@ def _check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) ->
     )
 
 
-def _check_distinct(left: IntArray, right: IntArray, name: str) -> None:
+def order_edges(left: IntArray, right: IntArray, shape: tuple[int, int]) -> IntArray:
+    """Return the order of edges by left, then right node."""
+    places = group_by_label(right, shape[1])[1]  # two counting sorts
+    return places[group_by_label(left[places], shape[0])[1]]
+
+
+def check_distinct(left: IntArray, right: IntArray, name: str) -> None:
     """Refuse sorted edges that occur twice."""
     is_repeated = (left[1:] == left[:-1]) & (right[1:] == right[:-1])
     if is_repeated.any():

@@ -10,10 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 import permatch as pm
 from permatch.errors import PrecisionError, SizeLimitError
 from permatch.estimators import MAPMatching, MAPMatchingCV
-from permatch.estimators.scaling import scaled_stacks
+from permatch.estimators.checks import check_data_set
+from permatch.estimators.scaling import design
 from permatch.graphs import BipartiteGraph
 from permatch.inference import Bethe, Glynn, HuberLaw, Nesting, Sparsified, SwapChain
-from permatch.objectives import MatchingLikelihood
+from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.optimizers import minimize
 from tests.estimators import planted
 
@@ -40,11 +41,9 @@ def exact(data):
 
 def objective(data, engine):
     """The objective of scaled coefficients, put together from outside."""
-    graphs, matchings = data
-    weights = np.full(len(graphs), 1 / len(graphs))
-    checked = [g if isinstance(g, BipartiteGraph) else BipartiteGraph(g) for g in graphs]
-    stacks, _ = scaled_stacks(checked, weights)
-    return MatchingLikelihood(stacks, matchings, weights, ALPHA, engine)
+    checked = check_data_set(*data, None)
+    found = design(checked, Parameters.of(checked[0][0], is_any=False))
+    return MatchingLikelihood(found.parts, found.shares, ALPHA, engine)
 
 
 def true_gradient(model, data):

@@ -45,7 +45,7 @@ def test_lists_must_be_equally_long_and_not_empty(pair):
         hamming_loss(*pair)
 
 
-@pytest.mark.parametrize("wrong", [[0, 0], [0], [0.0, 1.0], [1, 2]])
+@pytest.mark.parametrize("wrong", [[0, 0], [0], [0.0, 1.0], [1, -2]])
 def test_predictions_must_be_matchings(wrong):
     with pytest.raises(InvalidMatchingError):
         hamming_loss([[0, 1]], [wrong])
@@ -55,3 +55,9 @@ def test_predictions_must_be_matchings(wrong):
 def test_bad_weights(weights):
     with pytest.raises(InvalidOptionError, match="sample_weight must"):
         hamming_loss([[0, 1], [1, 0]], [[0, 1], [0, 1]], sample_weight=weights)
+
+
+def test_a_partner_instead_of_none_is_wrong_and_unknown_nodes_are_left_out():
+    assert hamming_loss([[-1, 2, 0, 1]], [[3, 2, -1, 1]]) == 0.5
+    assert hamming_loss([[-1, -2, 0, -2]], [[-1, 2, -1, 1]]) == 0.5
+    assert hamming_loss([[-2, -2], [0]], [[1, 0], [-1]]) == 0.5

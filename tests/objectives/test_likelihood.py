@@ -6,8 +6,9 @@ import pytest
 import permatch as pm
 from permatch.graphs import BipartiteGraph
 from permatch.inference import all_matchings
-from permatch.objectives import MatchingLikelihood, stack_graphs
+from permatch.objectives import MatchingLikelihood
 from tests.helpers import ENGINES_WITH_MARGINALS
+from tests.objectives import parts_of
 
 N_FEATURES = 3
 ALPHA = 0.3
@@ -33,9 +34,8 @@ def likelihood(graphs, matchings, weights=None, alpha=ALPHA, engine=None, n_jobs
     if weights is None:
         weights = np.full(len(graphs), 1.0 / len(graphs))
     engine = engine or pm.AutoEngine()
-    return MatchingLikelihood(
-        stack_graphs(graphs), matchings, weights, alpha, engine, n_jobs
-    )
+    parts = parts_of(graphs, matchings)
+    return MatchingLikelihood(parts, weights, alpha, engine, n_jobs)
 
 
 CASES = {

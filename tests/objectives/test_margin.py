@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from permatch.errors import PrecisionError
 from permatch.graphs import BipartiteGraph
 from permatch.inference import all_matchings
-from permatch.objectives import MatchingHinge, margin, stack_graphs
+from permatch.objectives import MatchingHinge, margin
 from permatch.optimizers import minimize_bundle
+from tests.objectives import parts_of
 
 N_FEATURES = 3
 # Risks here are sums of a few dozen terms of order one to a hundred.
@@ -33,7 +34,7 @@ def labelled_graphs(rng, sizes, forbidden=0.0):
 def hinge(graphs, matchings, weights=None, **options):
     if weights is None:
         weights = np.full(len(graphs), 1.0 / len(graphs))
-    return MatchingHinge(stack_graphs(graphs), matchings, weights, **options)
+    return MatchingHinge(parts_of(graphs, matchings), weights, **options)
 
 
 def competitors(graph, label):

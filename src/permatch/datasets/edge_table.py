@@ -33,7 +33,8 @@ from permatch.datasets.edge_rows import (
 )
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import FeatureCountError, TableError
-from permatch.graphs import BipartiteGraph, check_labels
+from permatch.graphs import BipartiteGraph
+from permatch.labels import check_labels
 
 MISSING = ("error", "forbid")
 LABELS = ("optional", "required", "ignored")

@@ -12,7 +12,7 @@ from permatch._types import FloatArray
 from permatch._validation import refuse_masked
 from permatch.datasets.edge_table import EdgeTable
 from permatch.errors import TableError
-from permatch.graphs import check_labels
+from permatch.labels import check_labels
 
 
 def edge_table_from_matches(

@@ -210,7 +210,8 @@ class AlphaSearch(LinearModel):
         if is_refitted:
             problem = self._problem(data, n_jobs)
             # The mean over the folds is a good start.
-            optimum = problem.settle(self.alpha_, self.coef_ * problem.scale, **options)
+            start = problem.scaled(self._weights())
+            optimum = problem.settle(self.alpha_, start, **options)
             self._adopt(problem, optimum)
         self._warn(optimum)
         return self
@@ -231,8 +232,8 @@ class AlphaSearch(LinearModel):
         best = int(np.argmax(losses <= losses.min() + _TIE))
         self.alpha_, self.best_score_ = path.alphas[best], float(means[best])
         self._adopt(first.problem, path.rows[best][0].optimum)
-        self.coef_ = self.coef_path_[best].mean(axis=0)
-        self.scale_ = np.mean([fold.problem.scale for fold in folds], axis=0)
+        scale = np.mean([fold.problem.scale for fold in folds], axis=0)
+        self._hold(self.coef_path_[best].mean(axis=0), scale)
         return best
 
     def _warn_of_path(self, path: AlphaPath, n_splits: int) -> None:

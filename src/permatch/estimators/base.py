@@ -95,8 +95,9 @@ class LinearModel(BaseModel):
     ) -> BaseOptimum:
         """Solve the problem and set the fitted attributes, without a warning."""
         start = None
-        if self.warm_start and len(getattr(self, "coef_", ())) == len(problem.scale):
-            start = self.coef_ * problem.scale
+        if self.warm_start and hasattr(self, "coef_"):
+            held = self._weights()
+            start = problem.scaled(held) if len(held) == len(problem.scale) else None
         with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
             if show is not None:
                 options = options | {"on_iteration": problem.percent(options["tol"], show)}
@@ -106,13 +107,21 @@ class LinearModel(BaseModel):
 
     def _adopt(self, problem: LinearProblem, optimum: BaseOptimum) -> None:
         """Set the fitted attributes."""
-        self.coef_, self.scale_ = problem.coef(optimum), problem.scale
-        self.n_features_in_ = len(problem.scale)
+        self._hold(problem.coef(optimum), problem.scale)
         self.n_iter_ = optimum.n_iter
         self.is_converged_ = optimum.is_converged
         self.history_ = optimum.history
         for name, value in problem.fitted.items():
             setattr(self, name, value)
+
+    def _hold(self, weights: FloatArray, scale: FloatArray) -> None:
+        """Set the coefficients, in the units of the features, and their scale."""
+        self.coef_, self.scale_ = weights, scale
+        self.n_features_in_ = len(scale)
+
+    def _weights(self) -> FloatArray:
+        """Return all coefficients that were learned, as `_hold` takes them."""
+        return self.coef_
 
     def _warn(self, optimum: Any) -> None:
         """Warn the caller of `fit` of unreliable results."""

@@ -5,21 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import FloatArray
 from permatch._validation import check_weights
 from permatch.errors import InvalidOptionError
-from permatch.graphs import BipartiteGraph, check_graphs, check_labels
+from permatch.graphs import BipartiteGraph, check_graphs
+from permatch.labels import Known, check_known
 
-#: Graphs, their matchings, and their weights, which sum to one.
-DataSet = tuple[list[BipartiteGraph], list[IntArray], FloatArray]
+#: Graphs, what is known about their matchings, and their weights, which sum to one.
+DataSet = tuple[list[BipartiteGraph], list[Known], FloatArray]
 
 
 def check_data_set(
-    graphs: Any, matchings: Any, sample_weight: Any, n_features: int | None = None
+    graphs: Any,
+    matchings: Any,
+    sample_weight: Any,
+    n_features: int | None = None,
+    n_node_features: tuple[int, int] | None = None,
 ) -> DataSet:
-    """Return labelled graphs with their matchings and weights, all checked."""
-    checked = check_graphs(graphs, n_features)
-    labels = check_labels(checked, matchings)
+    """Return labelled graphs with their labels and weights, all checked."""
+    checked = check_graphs(graphs, n_features, n_node_features)
+    labels = check_known(checked, matchings)
     return checked, labels, check_weights(sample_weight, len(checked))
 
 

@@ -12,10 +12,10 @@ from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet, with_weight
 from permatch.estimators.convergence import warn_caller
 from permatch.estimators.matcher import BaseMatcher
-from permatch.estimators.problem import LinearProblem
-from permatch.estimators.scaling import scaled_stacks
+from permatch.estimators.problem import LinearProblem, MatchingProblem
+from permatch.estimators.scaling import design
 from permatch.inference import AbstractEngine, find_engine, require_marginals
-from permatch.objectives import MatchingLikelihood
+from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.objectives.likelihood import InexactError
 from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
 
@@ -46,8 +46,12 @@ class MAPMatching(BaseMatcher):
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
         Limits of the coefficients in the units of the features: numbers, arrays of shape
         (d,), or None for no limit on that side.
+    unmatched : {"auto", "larger", "any"}
+        Which nodes may stay unmatched: "larger", those left over on the larger side of an
+        unequal graph; "any", all, with scores that are learned.  "auto" is "any" if labels
+        leave other nodes unmatched than those left over.
     scale_features : bool
-        Divide every feature by its standard deviation over all training edges.
+        Divide every feature by its standard deviation over all training edges or nodes.
     tol : float
         Largest entry of the gradient (by scaled coefficients) to reach; with a sampling
         engine, a gradient that is zero within its noise is accepted too.
@@ -64,6 +68,13 @@ class MAPMatching(BaseMatcher):
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the features.
+    unmatched_ : {"larger", "any"}
+        Which nodes may stay unmatched.
+    unmatched_intercept_ : float
+        Score of staying unmatched, less what the features of a node add; the same on both
+        sides, as only the sum matters.  0 with "larger", where it cancels.
+    unmatched_left_coef_, unmatched_right_coef_ : ndarray of shape (p,), (q,)
+        One coefficient per feature of left and right nodes.
     scale_ : ndarray of shape (d,)
         Divisor of every feature.
     n_features_in_ : int
@@ -126,6 +137,7 @@ class MAPMatching(BaseMatcher):
     engine: str | AbstractEngine = "auto"
     solver: str = "lbfgs"
     bounds: Any = None
+    unmatched: str = "auto"
     scale_features: bool = True
     tol: float = 1e-6
     max_iter: int = 500
@@ -139,14 +151,17 @@ class MAPMatching(BaseMatcher):
         engine = find_engine(self.engine).for_learning()
         require_marginals(engine)
         check_solver(self.solver, is_bounded=self.bounds is not None)
-        bounds = check_bounds(self.bounds, data[0][0].n_features)
+        parameters = self._parameters
+        bounds = check_bounds(self.bounds, parameters)
         graphs, labels, weights = with_weight(data)
-        for size in {graph.size for graph in graphs}:
-            engine.check_size(size)  # before anything is computed
-        stacks, scale = scaled_stacks(graphs, weights, is_scaled=self.scale_features)
+        for part_size in {g.size for g in graphs if not parameters.is_any and g.is_square}:
+            engine.check_size(part_size)  # before anything is computed
+        found = design((graphs, labels, weights), parameters, is_scaled=self.scale_features)
+        objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
         return LikelihoodProblem(
-            scale=scale,
-            objective=MatchingLikelihood(stacks, labels, weights, 0.0, engine, n_jobs),
+            scale=found.scale,
+            shift=found.shift,
+            objective=objective,
             method=self.solver,
             bounds=bounds,
         )
@@ -170,7 +185,7 @@ class MAPMatching(BaseMatcher):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LikelihoodProblem(LinearProblem):
+class LikelihoodProblem(MatchingProblem):
     """The likelihood of labelled matchings, by exact or estimated inference."""
 
     objective: MatchingLikelihood
@@ -198,13 +213,19 @@ class LikelihoodProblem(LinearProblem):
 
     def start_after(self, optimum: Any) -> FloatArray:
         """Return the start at the next alpha: the model, within the bounds."""
-        return self.coef(optimum) * self.scale
+        return self.scaled(self.coef(optimum))
 
 
-def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return lowest and highest coefficients, each (d,), or None without bounds."""
+def check_bounds(
+    bounds: Any, parameters: Parameters
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the lowest and highest value of every parameter, or None without bounds.
+
+    Bounds are those of edge features; all else is free.
+    """
     if bounds is None:
         return None
+    n_features = parameters.n_edge
     required = (
         f"bounds must be None, {', '.join(map(repr, _NAMED_BOUNDS))}, or a pair "
         f"(low, high) of numbers or arrays of shape ({n_features},)"
@@ -231,4 +252,5 @@ def check_bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray] 
             "the low bound of a coefficient must be at most its high bound; "
             f"feature {worst} has low {sides[0][worst]} and high {sides[1][worst]}."
         )
-    return sides[0], sides[1]
+    free = np.full(parameters.n_nodes, np.inf)
+    return np.concatenate([sides[0], -free]), np.concatenate([sides[1], free])

@@ -13,6 +13,7 @@ from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
+from permatch.objectives import Parameters
 
 # Criteria to choose alpha by, and whether more is better.
 _SCORINGS = {"hamming": False, "log_likelihood": True}
@@ -56,13 +57,13 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
             Itself.
         """
         data = check_data_set(graphs, matchings, sample_weight)
-        n_features = data[0][0].n_features
-        names = check_feature_names(feature_names, n_features)
+        names = check_feature_names(feature_names, data[0][0].n_features)
         check_choice(self.scoring, "scoring", _SCORINGS)
+        self._begin(data)
         if validation is None:
             splits = self._splits(data)
         else:
-            splits = [(data, _check_validation(validation, n_features))]
+            splits = [(data, _check_validation(validation, self._parameters))]
         return self._search(
             data,
             splits,
@@ -74,7 +75,8 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
 
     def _judge_on(self, held_out: DataSet) -> Judge:
         judge = self._loss if self.scoring == "hamming" else self._log_likelihood
-        return lambda coef: judge(coef, held_out)
+        parameters = self._parameters
+        return lambda weights: judge(weights, held_out, parameters)
 
     def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
         """Return pairs of training and held-out graphs."""
@@ -177,7 +179,7 @@ def _take(data: DataSet, which: Any, fold: int) -> DataSet:
     )
 
 
-def _check_validation(validation: Any, n_features: int) -> DataSet:
+def _check_validation(validation: Any, parameters: Parameters) -> DataSet:
     """Return the validation set, checked like the training set."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise InvalidOptionError(
@@ -185,4 +187,5 @@ def _check_validation(validation: Any, n_features: int) -> DataSet:
             f"{type(validation).__name__}."
         )
     graphs, matchings = validation
-    return check_data_set(graphs, matchings, None, n_features)
+    n_nodes = parameters.n_left, parameters.n_right
+    return check_data_set(graphs, matchings, None, parameters.n_edge, n_nodes)

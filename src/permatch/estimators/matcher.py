@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,22 +16,29 @@ from permatch._validation import (
     check_rng,
     no_perfect_matching,
 )
+from permatch.assignment import best_assignment
 from permatch.decoding import bayes_matching, best_matching
 from permatch.distribution import MatchingDistribution
-from permatch.errors import InfeasibleGraphError, PrecisionError
+from permatch.errors import InfeasibleGraphError, InvalidMatchingError, PrecisionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
 from permatch.graphs import BipartiteGraph, check_graphs
 from permatch.inference import AbstractEngine, find_engine, require_marginals
 from permatch.metrics import hamming_loss
+from permatch.objectives import Parameters, arrange
+from permatch.scores import check_problem
 
 _DECODERS = ("mode", "bayes")
+_UNMATCHED = ("auto", "larger", "any")
 
 
 class BaseMatcher(LinearModel):
-    """A linear model of matchings: ``p(matching) ∝ exp(sum of <coef_, edge features>)``.
+    """A linear model of matchings.
 
-    Subclasses define the objective over the graphs of a `DataSet` in `_problem`.
+    The log-weight of a matching is ``<coef_, edge features>`` summed over its edges, plus
+    ``unmatched_intercept_ + <unmatched_left_coef_, node features>`` summed over unmatched
+    left nodes, and likewise on the right.  Subclasses define the objective over the graphs
+    of a `DataSet` in `_problem`.
 
     Examples
     --------
@@ -41,6 +49,13 @@ class BaseMatcher(LinearModel):
 
     engine: str | AbstractEngine
     scale_features: bool
+    unmatched: str
+    unmatched_: str = "larger"
+    unmatched_left_coef_: FloatArray = np.zeros(0)
+    unmatched_right_coef_: FloatArray = np.zeros(0)
+    unmatched_intercept_: float = 0.0
+
+    _parameters: Parameters  # of the fit in progress
 
     _fit_call = "fit(graphs, matchings)"
 
@@ -61,11 +76,12 @@ class BaseMatcher(LinearModel):
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
-            Edge features; sizes m may differ between graphs.
-        matchings : sequence of integer arrays of shape (m,)
-            The true matching of every graph.
-        sample_weight : array of shape (n,), optional
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
+            Edge features; sizes may differ between graphs.
+        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
+            The true matching of every graph: the right node of every left node, -1 if it is
+            unmatched, -2 if that is not known.
+        sample_weight : array of shape (n_graphs,), optional
             Weight of every graph; 2 is like passing the graph twice.
         feature_names : sequence of str, optional
             A name per feature, saved with the model.
@@ -79,6 +95,7 @@ class BaseMatcher(LinearModel):
         n_jobs = check_jobs(self.n_jobs)
         data = check_data_set(graphs, matchings, sample_weight)
         names = check_feature_names(feature_names, data[0][0].n_features)
+        self._begin(data)
         optimum = self._learn(self._problem(data, n_jobs), alpha, options)
         self.feature_names_ = names
         self._warn(optimum)
@@ -91,7 +108,7 @@ class BaseMatcher(LinearModel):
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
         decode : {"mode", "bayes"}
             The likeliest matching, or the one with the fewest expected errors (needs
@@ -99,42 +116,42 @@ class BaseMatcher(LinearModel):
 
         Returns
         -------
-        list of ndarray of shape (m,)
-            Left node i of a graph is matched to right node ``matching[i]``.
+        list of ndarray of shape (n,)
+            Left node i of a graph is matched to right node ``matching[i]``; -1: unmatched.
         """
         check_choice(decode, "decode", _DECODERS)
-        if decode == "bayes":
-            tables = self.predict_marginals(graphs)
-            return [
-                bayes_matching(graph.weigh_extra(table), graph.allowed)
-                for table, graph in zip(tables, check_graphs(graphs), strict=True)
-            ]
-        return [_mode(scores, k) for k, scores in enumerate(self._scores(graphs))]
+        scored = self._score(graphs)
+        if decode == "mode":
+            return scored.modes()
+        if not scored.is_square:
+            return [self._distribution(one).bayes_matching() for one in scored.each()]
+        return [
+            bayes_matching(graph.weigh_extra(table), graph.allowed)
+            for table, graph in zip(self._marginals(scored), scored.graphs, strict=True)
+        ]
 
     def predict_marginals(self, graphs: Any) -> list[FloatArray]:
         """Return the probability of every edge of every graph.
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
 
         Returns
         -------
-        list of ndarray of shape (m, m)
-            Rows and columns sum to one, within the errors of a sampling engine.
+        list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
+            Rows and columns sum to one, less the probability that the node is unmatched,
+            within the errors of a sampling engine.
         """
-        scores = self._scores(graphs)
-        engine = find_engine(self.engine)
-        require_marginals(engine)
-        return engine.infer(scores, n_jobs=self.n_jobs).marginals
+        return self._marginals(self._score(graphs))
 
     def sample(self, graphs: Any, n: int, rng: Seed = None) -> list[IntArray]:
         """Draw matchings of every graph, as `MatchingDistribution` does.
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
         n : int
             Matchings per graph.
@@ -143,36 +160,35 @@ class BaseMatcher(LinearModel):
 
         Returns
         -------
-        list of ndarray of shape (n, m)
-            One matching per row.
+        list of ndarray of shape (n, n_left)
+            One matching per row; -1: unmatched.
         """
-        scores = self._scores(graphs)
-        streams = check_rng(rng).spawn(len(scores))
+        scored = self._score(graphs).each()
+        streams = check_rng(rng).spawn(len(scored))
         return [
-            self._distribution(table).sample(n, rng=stream)
-            for table, stream in zip(scores, streams, strict=True)
+            self._distribution(one).sample(n, rng=stream)
+            for one, stream in zip(scored, streams, strict=True)
         ]
 
     def score(self, graphs: Any, matchings: Any, sample_weight: Any = None) -> float:
-        """Return the share of correct matches, averaged over graphs.
+        """Return the share of left nodes predicted rightly, averaged over graphs.
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
-        matchings : sequence of integer arrays of shape (m,)
+        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
             The true matching of every graph.
-        sample_weight : array of shape (n,), optional
+        sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 
         Returns
         -------
         float
-            One minus the Hamming loss of `predict`.
+            One minus the Hamming loss of `predict`, over left nodes whose label is known.
         """
-        self._check_fitted()
-        data = check_data_set(graphs, matchings, sample_weight, self.n_features_in_)
-        return 1.0 - self._loss(self.coef_, data)
+        data = self._data_set(graphs, matchings, sample_weight)
+        return 1.0 - self._loss(self._weights(), data, self._fitted)
 
     def log_likelihood(
         self, graphs: Any, matchings: Any, sample_weight: Any = None
@@ -181,28 +197,28 @@ class BaseMatcher(LinearModel):
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
-        matchings : sequence of integer arrays of shape (m,)
+        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
             The matching of every graph.
-        sample_weight : array of shape (n,), optional
+        sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 
         Returns
         -------
         float
-            In nats, at most 0; as exact as the engine.
+            In nats, at most 0; as exact as the engine.  Of an incomplete label, that of
+            what is known.
         """
-        self._check_fitted()
-        data = check_data_set(graphs, matchings, sample_weight, self.n_features_in_)
-        return self._log_likelihood(self.coef_, data)
+        data = self._data_set(graphs, matchings, sample_weight)
+        return self._log_likelihood(self._weights(), data, self._fitted)
 
     def distribution(self, graph: Any) -> MatchingDistribution:
         """Return the model's distribution over the matchings of one graph.
 
         Parameters
         ----------
-        graph : (m, m, d) array or BipartiteGraph
+        graph : (n, k, d) array or BipartiteGraph
             One graph.
 
         Returns
@@ -210,58 +226,167 @@ class BaseMatcher(LinearModel):
         MatchingDistribution
             Gives marginals, samples, the k best matchings and more.
         """
-        (scores,) = self._scores([graph])
-        return self._distribution(scores)
+        (scored,) = self._score([graph]).each()
+        return self._distribution(scored)
 
-    def _loss(self, coef: FloatArray, data: DataSet) -> float:
+    def _begin(self, data: DataSet) -> None:
+        """Decide which parameters are learned."""
+        check_choice(self.unmatched, "unmatched", _UNMATCHED)
+        graphs, labels, _ = data
+        spare = [k for k, known in enumerate(labels) if known.leaves_spare]
+        if self.unmatched == "larger" and spare:
+            raise _no_fit(data, spare[0])
+        is_any = bool(spare) or self.unmatched == "any"
+        self._parameters = Parameters.of(graphs[0], is_any=is_any)
+
+    def _hold(self, weights: FloatArray, scale: FloatArray) -> None:
+        parameters = self._parameters
+        coef, left, right, intercept = parameters.split(weights)
+        super()._hold(coef, scale[: parameters.n_edge])
+        self.unmatched_ = "any" if parameters.is_any else "larger"
+        self.unmatched_left_coef_, self.unmatched_right_coef_ = left, right
+        self.unmatched_intercept_ = intercept
+
+    def _weights(self) -> FloatArray:
+        return self._fitted.join(
+            self.coef_,
+            self.unmatched_left_coef_,
+            self.unmatched_right_coef_,
+            self.unmatched_intercept_,
+        )
+
+    @property
+    def _fitted(self) -> Parameters:
+        n_left, n_right = len(self.unmatched_left_coef_), len(self.unmatched_right_coef_)
+        return Parameters(self.n_features_in_, n_left, n_right, self.unmatched_ == "any")
+
+    def _data_set(self, graphs: Any, matchings: Any, sample_weight: Any) -> DataSet:
+        """Return labelled graphs with as many features as the model has."""
+        self._check_fitted()
+        n_nodes = self._fitted.n_left, self._fitted.n_right
+        return check_data_set(
+            graphs, matchings, sample_weight, self.n_features_in_, n_nodes
+        )
+
+    def _loss(self, weights: FloatArray, data: DataSet, parameters: Parameters) -> float:
         """Return the Hamming loss of some coefficients on checked data."""
-        graphs, labels, weights = data
-        found = [_mode(table, k) for k, table in enumerate(score_graphs(graphs, coef))]
+        graphs, labels, shares = data
+        found = score_graphs(graphs, weights, parameters).modes()
+        true = [known.matching for known in labels]
         aligned = [
             graph.align_extra(matching, label)
-            for graph, matching, label in zip(graphs, found, labels, strict=True)
+            for graph, matching, label in zip(graphs, found, true, strict=True)
         ]
-        return hamming_loss(labels, aligned, sample_weight=weights)
+        return hamming_loss(true, aligned, sample_weight=shares)
 
-    def _log_likelihood(self, coef: FloatArray, data: DataSet) -> float:
+    def _log_likelihood(
+        self, weights: FloatArray, data: DataSet, parameters: Parameters
+    ) -> float:
         """Return the mean log-likelihood of some coefficients on checked data."""
-        graphs, labels, weights = data
-        scores = score_graphs(graphs, coef)
-        totals = [
-            table[np.arange(len(label)), label].sum()
-            for table, label in zip(scores, labels, strict=True)
-        ]
-        result = find_engine(self.engine).infer(scores, n_jobs=self.n_jobs)
-        log_probs = np.array(totals) - result.log_partition
+        graphs, labels, shares = data
+        score_graphs(graphs, weights, parameters)  # refuses features that are too large
+        if not parameters.is_any and any(known.leaves_spare for known in labels):
+            return -np.inf
+        engine = find_engine(self.engine)
+        log_probs = np.zeros(len(graphs))
+        for k, part in enumerate(arrange(graphs, labels, parameters)):
+            found = part.expect(
+                weights, np.zeros(len(part.members)), engine.with_seed(k), self.n_jobs
+            )
+            log_probs[part.members] = part.label_scores(weights) - found.log_partition
         # An unmatched node may have any of the dummy nodes.
         log_probs += [math.lgamma(1 + graph.n_extra) for graph in graphs]
         # Rounding must not push a probability above 1.
-        return float(weights @ np.minimum(log_probs, 0.0))
+        return float(shares @ np.minimum(log_probs, 0.0))
 
-    def _scores(self, graphs: Any) -> list[FloatArray]:
+    def _score(self, graphs: Any) -> "Scored":
         self._check_fitted()
-        return score_graphs(check_graphs(graphs, self.n_features_in_), self.coef_)
+        fitted = self._fitted
+        n_nodes = fitted.n_left, fitted.n_right
+        checked = check_graphs(graphs, self.n_features_in_, n_nodes)
+        return score_graphs(checked, self._weights(), fitted)
 
-    def _distribution(self, scores: FloatArray) -> MatchingDistribution:
-        return MatchingDistribution(scores, self.engine, n_jobs=self.n_jobs)
+    def _marginals(self, scored: "Scored") -> list[FloatArray]:
+        engine = find_engine(self.engine)
+        require_marginals(engine)
+        return engine.infer(scored.scores, n_jobs=self.n_jobs, **scored.unmatched).marginals
+
+    def _distribution(self, scored: "Scored") -> MatchingDistribution:
+        unmatched = {name: values[0] for name, values in scored.unmatched.items()}
+        return MatchingDistribution(
+            scored.scores[0], self.engine, n_jobs=self.n_jobs, **unmatched
+        )
 
 
-def score_graphs(graphs: list[BipartiteGraph], coef: FloatArray) -> list[FloatArray]:
-    """Return the edge scores of every graph; refuse features that are too large."""
-    tables = []
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Graphs with their scores, in the form in which engines take them."""
+
+    graphs: list[BipartiteGraph]
+    scores: list[Any]
+    #: ``unmatched_left`` and ``unmatched_right`` per graph; empty where defaults hold.
+    unmatched: dict[str, list[FloatArray]]
+
+    @property
+    def is_square(self) -> bool:
+        """Whether all are square arrays, all of whose nodes are matched."""
+        return not self.unmatched and all(graph.is_square for graph in self.graphs)
+
+    def each(self) -> list["Scored"]:
+        """Return every graph by itself."""
+        return [
+            Scored(
+                [graph],
+                [scores],
+                {name: [values[k]] for name, values in self.unmatched.items()},
+            )
+            for k, (graph, scores) in enumerate(zip(self.graphs, self.scores, strict=True))
+        ]
+
+    def modes(self) -> list[IntArray]:
+        """Return the best matching of every graph."""
+        if self.is_square:
+            return [_mode(scores, k) for k, scores in enumerate(self.scores)]
+        problem, _ = check_problem(self.scores, **self.unmatched, check=False)
+        found, structure = best_assignment(problem).matching, problem.structure
+        local = np.where(
+            found < 0, found, found - structure.right_starts[structure.graph_of_left]
+        ).astype(np.intp)
+        return np.split(local, structure.left_starts[1:-1])
+
+
+def score_graphs(
+    graphs: list[BipartiteGraph], weights: FloatArray, parameters: Parameters
+) -> Scored:
+    """Return the scores of every graph; refuse features that are too large."""
+    tables, left, right = [], [], []
+    coef = weights[: parameters.n_edge]
     for k, graph in enumerate(graphs):
         with np.errstate(over="ignore", invalid="ignore"):  # caught at once
-            table = graph.scores(coef)
-        used = table if graph.allowed is None else table[graph.allowed]
-        largest = np.abs(used).max(initial=0.0)
+            scores = graph.edge_features @ coef
+            ends = parameters.unmatched(graph, weights)
+        finite = [values[values != -np.inf] for values in (scores, *ends)]
+        largest = max(np.abs(values).max(initial=0.0) for values in finite)
         if not largest <= MAX_SCORE:  # false for NaN too
             raise PrecisionError(
                 f"scores must be at most {MAX_SCORE:g} in size; the features of graph {k} "
                 f"times the coefficients reach {largest:.3g}. Divide the features by a "
                 "large number, in both fit and predict."
             )
-        tables.append(table)
-    return tables
+        tables.append(graph.with_scores(scores))
+        left.append(ends[0])
+        right.append(ends[1])
+    unmatched = {"unmatched_left": left, "unmatched_right": right}
+    return Scored(graphs, tables, {} if parameters.is_default else unmatched)
+
+
+def _no_fit(data: DataSet, k: int) -> InvalidMatchingError:
+    graph, known = data[0][k], data[1][k]
+    return InvalidMatchingError(
+        "with unmatched='larger' all nodes of the smaller side must be matched; the label "
+        f"of graph {k} ({graph.n_left} x {graph.n_right}) allows at most "
+        f"{known.n_most_links} pairs. Use unmatched='any', or correct the label."
+    )
 
 
 def _mode(scores: FloatArray, position: int) -> IntArray:

@@ -3,10 +3,11 @@
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from permatch.errors import InvalidMatchingError
 from permatch.estimators.checks import DataSet, with_weight
 from permatch.estimators.matcher import BaseMatcher
-from permatch.estimators.problem import HingeProblem
-from permatch.estimators.scaling import scaled_stacks
+from permatch.estimators.problem import MarginProblem
+from permatch.estimators.scaling import design
 from permatch.inference import AbstractEngine, find_engine
 from permatch.objectives import MatchingHinge
 
@@ -29,8 +30,12 @@ class MaxMarginMatching(BaseMatcher):
     alpha : float
         Strength of the penalty, above 0.  It acts on the coefficients of the scaled
         features, so it does not depend on their units.
+    unmatched : {"auto", "larger", "any"}
+        Which nodes may stay unmatched: "larger", those left over on the larger side of an
+        unequal graph; "any", all, with scores that are learned.  "auto" is "any" if labels
+        leave other nodes unmatched than those left over.
     scale_features : bool
-        Divide every feature by its standard deviation over all training edges.
+        Divide every feature by its standard deviation over all training edges or nodes.
     tol : float
         Duality gap to reach, as a fraction of the objective.
     max_iter : int
@@ -49,6 +54,13 @@ class MaxMarginMatching(BaseMatcher):
     ----------
     coef_ : ndarray of shape (d,)
         One coefficient per feature, in the units of the features.
+    unmatched_ : {"larger", "any"}
+        Which nodes may stay unmatched.
+    unmatched_intercept_ : float
+        Score of staying unmatched, less what the features of a node add; the same on both
+        sides, as only the sum matters.  0 with "larger", where it cancels.
+    unmatched_left_coef_, unmatched_right_coef_ : ndarray of shape (p,), (q,)
+        One coefficient per feature of left and right nodes.
     scale_ : ndarray of shape (d,)
         Divisor of every feature.
     n_features_in_ : int
@@ -102,6 +114,7 @@ class MaxMarginMatching(BaseMatcher):
 
     alpha: float = 1e-2
     _: KW_ONLY
+    unmatched: str = "auto"
     scale_features: bool = True
     tol: float = 1e-3
     max_iter: int = 1000
@@ -113,13 +126,21 @@ class MaxMarginMatching(BaseMatcher):
 
     _is_zero_allowed = False
 
-    def _problem(self, data: DataSet, n_jobs: int) -> HingeProblem:
+    def _problem(self, data: DataSet, n_jobs: int) -> MarginProblem:
         find_engine(self.engine)  # a misspelt one is better known before the fit
-        graphs, labels, weights = with_weight(data)
-        stacks, scale = scaled_stacks(graphs, weights, is_scaled=self.scale_features)
-        hinge = MatchingHinge(stacks, labels, weights, n_jobs=n_jobs)
+        data = with_weight(data)
+        for k, known in enumerate(data[1]):
+            if not known.is_complete:
+                raise InvalidMatchingError(
+                    "MaxMarginMatching needs to know the partner of every node, or that it "
+                    f"has none; the label of graph {k} is incomplete. Use MAPMatching."
+                )
+        found = design(data, self._parameters, is_scaled=self.scale_features)
+        hinge = MatchingHinge(found.parts, found.shares, n_jobs=n_jobs)
         risk = hinge.risk_and_subgradient
-        return HingeProblem(scale=scale, risk_and_subgradient=risk)
+        return MarginProblem(
+            scale=found.scale, shift=found.shift, risk_and_subgradient=risk
+        )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:
         super()._adopt(problem, optimum)

@@ -81,6 +81,10 @@ class LinearProblem:
             )
         return coef
 
+    def scaled(self, coef: FloatArray) -> FloatArray:
+        """Return the scaled coefficients of coefficients in the units of the features."""
+        return coef * self.scale
+
     def start_after(self, optimum: BaseOptimum) -> FloatArray:
         """Return the start at the next alpha."""
         return optimum.coef
@@ -102,6 +106,32 @@ class HingeProblem(LinearProblem):
         return minimize_bundle(
             self.risk_and_subgradient, n_features, alpha=alpha, start=start, **options
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MatchingProblem(LinearProblem):
+    """An objective of scaled coefficients, the last of which may be an intercept."""
+
+    shift: FloatArray | None  # what centring has taken off the intercept; see `Design`
+
+    def coef(self, optimum: BaseOptimum) -> FloatArray:
+        """Return the coefficients in the units of the features."""
+        coef = super().coef(optimum)
+        if self.shift is not None:
+            coef[-1] += self.shift @ coef[:-1]
+        return coef
+
+    def scaled(self, coef: FloatArray) -> FloatArray:
+        """Return the scaled coefficients of coefficients in the units of the features."""
+        scaled = super().scaled(coef)
+        if self.shift is not None:
+            scaled[-1] -= self.shift @ coef[:-1]
+        return scaled
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarginProblem(MatchingProblem, HingeProblem):
+    """The hinge of labelled matchings."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,16 +1,40 @@
-"""Features divided by their spread, so that `alpha` does not depend on units.
+"""Features centred, and divided by their spread, so that `alpha` does not depend on units.
 
-    scaled feature = feature / scale        coef = scaled coef / scale
+    scaled feature = (feature - centre) / scale        coef = scaled coef / scale
 
-The penalty acts on the scaled coefficients.
+The penalty acts on the scaled coefficients.  Where any node may stay unmatched, centring
+features moves the intercept, which is not penalised:
+
+    2 intercept = 2 scaled intercept + <coef, centre> - <left, centre> - <right, centre>
+
+with the centres of edges, left nodes and right nodes.  Where all nodes of the smaller side
+are matched, a constant added to a feature on all edges of a graph changes all its matchings
+alike.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.errors import PrecisionError
+from permatch.estimators.checks import DataSet
 from permatch.graphs import BipartiteGraph
-from permatch.objectives import FeatureStack, stack_graphs
+from permatch.objectives import Parameters, Part, arrange
+from permatch.objectives.feature_table import FeatureTable
+from permatch.objectives.stacks import FeatureStack
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Training graphs with scaled features."""
+
+    parameters: Parameters
+    parts: list[Part]
+    shares: FloatArray  # of the graphs; they sum to one
+    scale: FloatArray  # divisor of every parameter's feature
+    #: The intercept is that of the scaled features plus this times the other weights.
+    shift: FloatArray | None
 
 
 def feature_scale(
@@ -37,36 +61,81 @@ def feature_scale(
     >>> feature_scale([BipartiteGraph(features)])
     array([2., 1.])
     """
-    return _scale_of(stack_graphs(graphs), weights)
+    shares = np.ones(len(graphs)) if weights is None else weights
+    edges = [graph.edge_features for graph in graphs]
+    counts = [graph.n_edges for graph in graphs]
+    return _spread([(np.concatenate(edges), np.repeat(shares, counts))])
 
 
-def scaled_stacks(
-    graphs: list[BipartiteGraph], weights: FloatArray, *, is_scaled: bool = True
-) -> tuple[list[FeatureStack], FloatArray]:
-    """Return graphs stacked by size, their features centred and scaled, and the scale.
+def design(data: DataSet, parameters: Parameters, *, is_scaled: bool = True) -> Design:
+    """Return labelled graphs arranged in parts, their features centred and scaled.
 
-    Centring preserves digits: a constant added to a feature on all edges of a graph changes
-    all its matchings alike, but a large one would lose the gradient in rounding errors.
+    Centring preserves digits: a large constant would lose the gradient in rounding errors.
     With ``is_scaled=False`` the scale is 1.
     """
-    stacks = stack_graphs(graphs)
-    n_features = graphs[0].n_features
-    scale = _scale_of(stacks, weights) if is_scaled else np.ones(n_features)
-    for stack in stacks:
-        features = stack.features  # our own copy
-        n_edges = stack.size**2
-        if stack.forbidden is not None:
-            features[stack.forbidden] = 0.0
-            n_edges -= stack.forbidden.sum(axis=(1, 2))[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):  # caught at once
-            features -= (features.sum(axis=(1, 2)) / np.maximum(n_edges, 1))[:, None, None]
-            features /= scale
-        _check_finite(np.isfinite(features).all(axis=(0, 1, 2)))
-    return stacks, scale
+    graphs, labels, shares = data
+    parts = arrange(graphs, labels, parameters)
+    scale, shift = np.ones(len(parameters)), None
+    if is_scaled:
+        scale[: parameters.n_edge] = _spread([_edges(part, shares) for part in parts])
+    for part in parts:
+        if isinstance(part, FeatureStack):
+            _settle_stack(part, scale[: parameters.n_edge])
+        else:
+            shift = _settle_table(part, shares[part.members], scale, is_scaled=is_scaled)
+    return Design(parameters, parts, shares, scale, shift)
 
 
-def _scale_of(stacks: list[FeatureStack], weights: FloatArray | None) -> FloatArray:
-    parts = [_allowed_edges(stack, weights) for stack in stacks]
+def _settle_stack(stack: FeatureStack, scale: FloatArray) -> None:
+    """Centre and scale the features of stacked graphs, in place."""
+    features = stack.features  # our own copy
+    n_edges: IntArray | int = stack.size**2
+    if stack.forbidden is not None:
+        features[stack.forbidden] = 0.0
+        n_edges = n_edges - stack.forbidden.sum(axis=(1, 2))[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # caught at once
+        features -= (features.sum(axis=(1, 2)) / np.maximum(n_edges, 1))[:, None, None]
+        features /= scale
+    _check_finite(np.isfinite(features).all(axis=(0, 1, 2)))
+
+
+def _settle_table(
+    table: FeatureTable, shares: FloatArray, scale: FloatArray, *, is_scaled: bool
+) -> FloatArray | None:
+    """Centre and scale the features of edges and nodes, in place; return the shift."""
+    parameters, structure = table.parameters, table.structure
+    n_edge, is_any = parameters.n_edge, parameters.is_any
+    graph_of_edge = np.zeros_like(table.graph_of_edge) if is_any else table.graph_of_edge
+    n_groups = 1 if is_any else structure.n_graphs
+    centre = np.zeros(len(parameters))
+    with np.errstate(over="ignore", invalid="ignore"):  # caught at once
+        counts = np.maximum(np.bincount(graph_of_edge, minlength=n_groups), 1)
+        for feature in range(n_edge):
+            column = table.features[:, feature]
+            means = np.bincount(graph_of_edge, column, n_groups) / counts
+            column -= means[graph_of_edge]
+            centre[feature] = means[0] if is_any else 0.0
+        table.features[:] /= scale[:n_edge]
+    _check_finite(np.isfinite(table.features).all(axis=0))
+    ends = np.cumsum([0, parameters.n_left, parameters.n_right])
+    for nodes, graph_of, first, last in (
+        (table.left, structure.graph_of_left, ends[0], ends[1]),
+        (table.right, structure.graph_of_right, ends[1], ends[2]),
+    ):
+        own = nodes[:, first:last]
+        where = slice(n_edge + first, n_edge + last)
+        if is_scaled:
+            scale[where] = _spread([(own, shares[graph_of])])
+        if len(own):
+            centre[where] = -own.mean(axis=0)
+        own += centre[where]
+        own /= scale[where]
+        _check_finite(np.isfinite(own).all(axis=0))
+    return 0.5 * centre[:-1] if is_any else None
+
+
+def _spread(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """Return the standard deviation of features, given rows (n, d) and their weights."""
     low = np.min([edges.min(axis=0, initial=np.inf) for edges, _ in parts], axis=0)
     high = np.max([edges.max(axis=0, initial=-np.inf) for edges, _ in parts], axis=0)
     is_constant = ~(high > low)
@@ -98,15 +167,15 @@ def _check_finite(is_finite: BoolArray) -> None:
         )
 
 
-def _allowed_edges(
-    stack: FeatureStack, weights: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
+def _edges(part: Part, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the features (n, d) of the allowed edges and the weight (n,) of each."""
-    n_graphs, size, _, n_features = stack.features.shape
-    edges = stack.features.reshape(n_graphs * size * size, n_features)
-    weight = np.ones(n_graphs) if weights is None else weights[stack.members]
-    weight = np.repeat(weight, size * size)
-    if stack.forbidden is None:
+    own = shares[part.members]
+    if isinstance(part, FeatureTable):
+        return part.features, own[part.graph_of_edge]
+    n_graphs, size, _, n_features = part.features.shape
+    edges = part.features.reshape(n_graphs * size * size, n_features)
+    weight = np.repeat(own, size * size)
+    if part.forbidden is None:
         return edges, weight
-    is_allowed = ~stack.forbidden.reshape(-1)
+    is_allowed = ~part.forbidden.reshape(-1)
     return edges[is_allowed], weight[is_allowed]

@@ -5,26 +5,31 @@ from typing import Any
 
 import numpy as np
 
-from permatch._validation import check_matchings, check_weights
+from permatch._types import IntArray
+from permatch._validation import check_weights, refuse_masked
 from permatch.errors import InvalidMatchingError
+from permatch.labels import UNKNOWN, UNMATCHED
 
 
 def hamming_loss(
     true: Sequence[Any], predicted: Sequence[Any], *, sample_weight: Any = None
 ) -> float:
-    """Return the share of rows matched to a wrong column, averaged over graphs.
+    """Return the share of left nodes with a wrong partner, averaged over graphs.
+
+    A partner instead of none is wrong, and so is none instead of a partner.
 
     Parameters
     ----------
     true, predicted : sequences of matchings
-        One permutation per graph; sizes may differ between graphs.
+        One integer array per graph: the right node of every left node, -1 if it has none.
+        Nodes whose true partner is -2, unknown, are left out.
     sample_weight : array of shape (n,), optional
         Weight of every graph in the average.
 
     Returns
     -------
     float
-        Between 0 and 1; an empty graph counts as correct.
+        Between 0 and 1; a graph without known nodes counts as correct.
 
     Examples
     --------
@@ -37,8 +42,30 @@ def hamming_loss(
             f"{len(true)} and {len(predicted)}."
         )
     losses = []
-    for a, b in zip(true, predicted, strict=True):
-        size = len(a)
-        wrong = check_matchings(a, size) != check_matchings(b, size)
-        losses.append(wrong.mean() if size else 0.0)
+    for k, pair in enumerate(zip(true, predicted, strict=True)):
+        size = len(pair[0])
+        a, b = _check(pair[0], size, k, UNKNOWN), _check(pair[1], size, k, UNMATCHED)
+        wrong = (a != b)[a != UNKNOWN]
+        losses.append(wrong.mean() if len(wrong) else 0.0)
     return float(check_weights(sample_weight, len(losses)) @ np.array(losses))
+
+
+def _check(matching: Any, size: int, graph: int, least: int) -> IntArray:
+    """Return a matching (size,) of entries of at least `least`, no partner taken twice."""
+    refuse_masked(matching, "a matching", InvalidMatchingError)
+    array = np.asarray(matching)
+    if array.size == 0:
+        array = array.astype(np.intp)  # NumPy takes an empty list for floats
+    if array.dtype.kind not in "iu" or array.shape != (size,):
+        raise InvalidMatchingError(
+            f"a matching must be an integer array with one entry per left node, {size}; "
+            f"got dtype {array.dtype} and shape {array.shape} for graph {graph}."
+        )
+    partners = array[array >= 0]
+    if (array < least).any() or len(np.unique(partners)) < len(partners):
+        raise InvalidMatchingError(
+            "a matching must hold right nodes, each at most once, or -1 for unmatched; got "
+            f"{array.tolist() if size <= 20 else 'others'} for graph {graph}. Nodes are "
+            "counted from 0."
+        )
+    return array.astype(np.intp)

@@ -1,11 +1,16 @@
 """The negative log-posterior of labelled matchings and its gradient.
 
-    value(coef)    = alpha/2 |coef|^2 + sum_n weight_n ( log_partition_n - <coef, phi_n> )
-    gradient(coef) = alpha coef + sum_n weight_n sum_ij ( marginals_n - matching_n )_ij x_ij
+    value(w)    = alpha/2 |w|^2 + sum_n share_n ( log_partition_n - <w, phi_n> )
+    gradient(w) = alpha w + sum_n share_n ( expected features_n - phi_n )
 
-with phi_n the summed features of the labelled edges of graph n, x_ij its edge features, and
-weights that sum to one.  Both are exact if the engine is; the objective is convex.  A
-sampling engine gets the same seed at every `coef`.
+with w the parameters (see `Parameters`), phi_n the features of what is labelled in graph n,
+edges and unmatched nodes, and shares of graphs that sum to one.  The expected features are
+``sum_ij marginals_ij x_ij`` and those of unmatched nodes likewise.  The penalty leaves the
+intercept out.  Both are exact if the engine is.
+
+With complete labels the objective is convex.  Incomplete ones say that the matching is
+one of several, whose log-partition takes the place of ``<w, phi_n>``; then it is not.  A
+sampling engine gets the same seed at every `w`.
 """
 
 import copy
@@ -17,11 +22,10 @@ from typing import Self
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
-from permatch._validation import MAX_SCORE
+from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
-from permatch.objectives.stacks import FeatureStack
+from permatch.objectives.parts import Part
 
 # Beliefs that still change by more than this are not converged.
 _UNSETTLED = 1e-4
@@ -34,8 +38,8 @@ class Evaluation:
     """The objective at one point."""
 
     value: float
-    grad: FloatArray  # (d,)
-    # Bounds on the error of the gradient due to approximation, (d,): 0 if inference is
+    grad: FloatArray  # (n_parameters,)
+    # Bounds on the error of the gradient due to approximation, likewise: 0 if inference is
     # exact or samples, NaN if the engine reports no errors.
     grad_bounds: FloatArray
     is_exact: bool  # whether all inference was exact
@@ -49,31 +53,28 @@ class InexactError(Exception):
 class MatchingLikelihood:
     """Value and gradient of the regularised negative log-likelihood.
 
-    Takes the training graphs, stacked by size, the labelled `matchings` and the `weights`
-    (n,), which sum to one, of all graphs in their order, and the engine that infers.
+    Takes the labelled training graphs in parts, the `shares` (n,), which sum to one, of all
+    graphs in their order, and the engine that infers.
     """
 
     def __init__(
         self,
-        stacks: list[FeatureStack],
-        matchings: Sequence[IntArray],
-        weights: FloatArray,
+        parts: Sequence[Part],
+        shares: FloatArray,
         alpha: float,
         engine: AbstractEngine,
         n_jobs: int = 1,
     ) -> None:
-        self.stacks = stacks
+        self.parts = parts
         self.alpha = alpha
         self.engine = engine
         self.n_jobs = n_jobs
-        self._weights = [weights[stack.members] for stack in stacks]
-        # The labelled edges enter only through their weighted sum of features.
-        self._observed = np.zeros(stacks[0].features.shape[3])
-        for stack, weight in zip(stacks, self._weights, strict=True):
-            rows = np.arange(stack.size)
-            for g, member in enumerate(stack.members):
-                edges = stack.features[g, rows, matchings[member]]
-                self._observed += weight[g] * edges.sum(axis=0)
+        self._shares = [shares[part.members] for part in parts]
+        # What is labelled enters only through the sum of its features.
+        self._observed = np.zeros(len(parts[0].parameters))
+        self._penalised = parts[0].parameters.is_penalised
+        for part, share in zip(parts, self._shares, strict=True):
+            self._observed += part.observed(share)
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the same objective with another penalty."""
@@ -90,7 +91,7 @@ class MatchingLikelihood:
     @property
     def is_exact(self) -> bool:
         """Whether the engine is exact for all graphs, as far as is known beforehand."""
-        return all(self.engine.is_exact_for(stack.size) for stack in self.stacks)
+        return all(part.is_exact_by(self.engine) for part in self.parts)
 
     @property
     def draws(self) -> bool:
@@ -119,32 +120,30 @@ class MatchingLikelihood:
 
     def evaluate(self, coef: FloatArray) -> Evaluation:
         """Return the objective and its gradient at `coef`, and how exact they are."""
-        terms = [0.5 * self.alpha * float(coef @ coef), -float(coef @ self._observed)]
-        grad = self.alpha * coef - self._observed
+        held = coef * self._penalised
+        terms = [0.5 * self.alpha * float(held @ held), -float(coef @ self._observed)]
+        grad = self.alpha * held - self._observed
         bounds = np.zeros(len(coef))
         is_exact = True
         doubtful: list[int] = []
-        for k, (stack, weight) in enumerate(zip(self.stacks, self._weights, strict=True)):
-            scores = stack.scores(coef)
-            used = scores if stack.forbidden is None else scores[~stack.forbidden]
-            if not np.abs(used).max(initial=0.0) < MAX_SCORE:  # false for NaN too
-                raise PrecisionError(
-                    "scores must stay finite during fitting; features times coefficients "
-                    "exceed float64. Divide the features by a large number."
-                )
-            engine = self.engine.with_seed(k)  # stacks number their graphs alike
+        for k, (part, share) in enumerate(zip(self.parts, self._shares, strict=True)):
+            engine = self.engine.with_seed(k)  # parts number their graphs alike
             # The evaluation reports what the engine warns of.
             with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-                result = engine.infer(scores, n_jobs=self.n_jobs, check=False)
-            terms.append(float(weight @ result.log_partition))
-            grad += stack.expected_features(weight[:, None, None] * result.marginals)
-            is_exact &= result.is_exact
-            if result.diagnostics.certificate == "rigorous":
-                bounds += _gradient_bounds(stack.features, weight, result.marginal_errors)
-            elif not result.is_exact and not engine.draws:
+                found = part.expect(coef, share, engine, self.n_jobs)
+            terms.append(float(share @ found.log_partition))
+            grad += found.total
+            is_known = all(result.is_exact for result in found.results)
+            is_exact &= is_known
+            if found.bounds is not None:
+                bounds += found.bounds
+            elif not is_known and not engine.draws:
                 bounds += np.nan
-            if _is_doubtful(result.diagnostics, engine):
-                doubtful.append(stack.size)
+            doubtful += [
+                result.diagnostics.size
+                for result in found.results
+                if _is_doubtful(result.diagnostics, engine)
+            ]
         value = math.fsum(terms)
         if not math.isfinite(value):
             raise PrecisionError(
@@ -153,17 +152,6 @@ class MatchingLikelihood:
                 "(SwapChain: tempering=True), or the engine."
             )
         return Evaluation(value, grad, bounds, is_exact, tuple(doubtful))
-
-
-def _gradient_bounds(
-    features: FloatArray, weights: FloatArray, errors: FloatArray
-) -> FloatArray:
-    """Bound the error of the gradient, given bounds (b, m, m) on marginals.
-
-    What a row's marginals lose on some edges they gain on others, each at most the bound.
-    """
-    ranges = features.max(axis=2) - features.min(axis=2)  # (b, m, d)
-    return np.einsum("b,bm,bmd->d", weights, errors.sum(axis=2), ranges)
 
 
 def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
