@@ -9,6 +9,7 @@ class Padded:
     """A square graph whose smaller side has dummy nodes, which are interchangeable."""
 
     _sides: tuple[int, int]
+    _is_padded: bool = False
 
     @property
     def n_sides(self) -> tuple[int, int]:
@@ -18,7 +19,7 @@ class Padded:
     @property
     def n_extra(self) -> int:
         """Dummy nodes on the smaller side."""
-        return abs(self.n_sides[0] - self.n_sides[1])
+        return abs(self.n_sides[0] - self.n_sides[1]) if self._is_padded else 0
 
     def align_extra(self, found: IntArray, wanted: IntArray) -> IntArray:
         """Return a matching with dummy nodes exchanged to agree with another.
@@ -34,6 +35,8 @@ class Padded:
             A matching equivalent to `found`.
         """
         n_left, n_right = self.n_sides
+        if not self._is_padded:
+            return found
         if n_left < n_right:
             found = found.copy()
             found[n_left:] = _reordered(found[n_left:], wanted[n_left:])

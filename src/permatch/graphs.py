@@ -4,6 +4,7 @@ A graph is a structure, one feature vector per edge, and optionally features of 
 An array (n, k, d) is the special case in which all edges are allowed.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,6 +95,7 @@ class BipartiteGraph(Padded):
                 check_count(own[0], "n_left", 0),
                 check_count(own[1], "n_right", 0),
             )
+            self._is_padded = True
             if max(self._sides) != n or n != k:
                 raise FeatureShapeError(
                     f"the larger of n_left and n_right must be the size of the graph, {n}; "
@@ -301,6 +303,13 @@ class BipartiteGraph(Padded):
         allowed[self.structure.left, self.structure.right] = True
         allowed.flags.writeable = False
         return allowed
+
+    def with_features(self, order: Sequence[int]) -> "BipartiteGraph":
+        """Return the same graph with some of its edge features, in another order."""
+        other = copy.copy(self)
+        other.edge_features = _settled(self.edge_features[:, order])
+        other.edge_features.flags.writeable = False
+        return other
 
     def scores(self, coef: FloatArray) -> FloatArray | EdgeScores:
         """Return the edge scores under one weight per feature.

@@ -153,7 +153,7 @@ class EdgeTable:
                 "name the features to use."
             )
         order = [self.feature_names.index(name) for name in names]
-        graphs = [replace(g, features=g.features[:, :, order]) for g in self.graphs]
+        graphs = [graph.with_features(order) for graph in self.graphs]
         return replace(self, graphs=graphs, feature_names=names)
 
 

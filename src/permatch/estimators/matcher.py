@@ -287,11 +287,11 @@ class BaseMatcher(LinearModel):
         score_graphs(graphs, weights, parameters)  # refuses features that are too large
         if not parameters.is_any and any(known.leaves_spare for known in labels):
             return -np.inf
-        engine = find_engine(self.engine)
+        engine, n_jobs = find_engine(self.engine), check_jobs(self.n_jobs)
         log_probs = np.zeros(len(graphs))
         for k, part in enumerate(arrange(graphs, labels, parameters)):
             found = part.expect(
-                weights, np.zeros(len(part.members)), engine.with_seed(k), self.n_jobs
+                weights, np.zeros(len(part.members)), engine.with_seed(k), n_jobs
             )
             log_probs[part.members] = part.label_scores(weights) - found.log_partition
         # An unmatched node may have any of the dummy nodes.
@@ -312,7 +312,7 @@ class BaseMatcher(LinearModel):
         return engine.infer(scored.scores, n_jobs=self.n_jobs, **scored.unmatched).marginals
 
     def _distribution(self, scored: "Scored") -> MatchingDistribution:
-        unmatched = {name: values[0] for name, values in scored.unmatched.items()}
+        unmatched: Any = {name: values[0] for name, values in scored.unmatched.items()}
         return MatchingDistribution(
             scored.scores[0], self.engine, n_jobs=self.n_jobs, **unmatched
         )
@@ -325,7 +325,7 @@ class Scored:
     graphs: list[BipartiteGraph]
     scores: list[Any]
     #: ``unmatched_left`` and ``unmatched_right`` per graph; empty where defaults hold.
-    unmatched: dict[str, list[FloatArray]]
+    unmatched: dict[str, Any]
 
     @property
     def is_square(self) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.estimators.checks import DataSet
 from permatch.graphs import BipartiteGraph
@@ -96,7 +96,7 @@ def _settle_stack(stack: FeatureStack, scale: FloatArray) -> None:
     with np.errstate(over="ignore", invalid="ignore"):  # caught at once
         features -= (features.sum(axis=(1, 2)) / np.maximum(n_edges, 1))[:, None, None]
         features /= scale
-    _check_finite(np.isfinite(features).all(axis=(0, 1, 2)))
+    _check_finite(features)
 
 
 def _settle_table(
@@ -116,7 +116,7 @@ def _settle_table(
             column -= means[graph_of_edge]
             centre[feature] = means[0] if is_any else 0.0
         table.features[:] /= scale[:n_edge]
-    _check_finite(np.isfinite(table.features).all(axis=0))
+    _check_finite(table.features)
     ends = np.cumsum([0, parameters.n_left, parameters.n_right])
     for nodes, graph_of, first, last in (
         (table.left, structure.graph_of_left, ends[0], ends[1]),
@@ -130,7 +130,7 @@ def _settle_table(
             centre[where] = -own.mean(axis=0)
         own += centre[where]
         own /= scale[where]
-        _check_finite(np.isfinite(own).all(axis=0))
+        _check_finite(own)
     return 0.5 * centre[:-1] if is_any else None
 
 
@@ -143,7 +143,7 @@ def _spread(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     low = np.where(is_constant, 0.0, low)
     with np.errstate(over="ignore"):  # caught at once
         span = np.where(is_constant, 1.0, high - low)
-    _check_finite(np.isfinite(span))
+    _check_finite(span)
     total, sums, squares = 0.0, np.zeros(len(span)), np.zeros(len(span))
     for edges, weight in parts:
         unit = (edges - low) / span
@@ -157,8 +157,9 @@ def _spread(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     return np.where(is_constant | ~(scale > 0.0), 1.0, scale)
 
 
-def _check_finite(is_finite: BoolArray) -> None:
-    """Refuse features that exceed float64, as the array (d,) tells."""
+def _check_finite(features: FloatArray) -> None:
+    """Refuse features (..., d) that exceed float64."""
+    is_finite = np.isfinite(features).reshape(-1, features.shape[-1]).all(axis=0)
     if not is_finite.all():
         raise PrecisionError(
             "features must be small enough for their range and their sum over a graph to "

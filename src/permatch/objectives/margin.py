@@ -88,9 +88,8 @@ class StackHinge:
         graph, row = np.nonzero(found != labels)
         wrong = graph, row, found[graph, row]
         right = graph, row, labels[graph, row]
-        hinge = np.bincount(
-            graph, augmented[wrong] - augmented[right], minlength=len(labels)
-        )
+        gains: FloatArray = augmented[wrong] - augmented[right]
+        hinge = np.bincount(graph, gains, len(labels)).astype(float, copy=False)
         slope = shares[graph] @ (stack.features[wrong] - stack.features[right])
         return hinge, stack.padded(slope)
 

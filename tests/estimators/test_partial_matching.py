@@ -1,0 +1,269 @@
+"""Learning from graphs that are sparse, unequal or partial, and from incomplete labels."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import permatch as pm
+from permatch import errors
+from permatch.graphs import BipartiteGraph
+
+COEF = np.array([1.5, -1.0])
+LEFT, RIGHT, INTERCEPT = np.array([0.8]), np.array([-0.5]), 0.3
+ENGINE = "enumeration"
+
+
+def all_matchings(scores, left, right):
+    """Every matching of a small graph with -1 for unmatched, and its score."""
+    n, k = scores.shape
+    found, totals = [], []
+
+    def extend(i, matching, total):
+        if i == n:
+            rest = [j for j in range(k) if j not in matching]
+            found.append(matching)
+            totals.append(total + sum(right[j] for j in rest))
+            return
+        extend(i + 1, [*matching, -1], total + left[i])
+        for j in range(k):
+            if j not in matching:
+                extend(i + 1, [*matching, j], total + scores[i, j])
+
+    extend(0, [], 0.0)
+    return np.array(found, dtype=int).reshape(len(found), n), np.array(totals)
+
+
+def planted(rng, n_graphs, shapes=((3, 3), (2, 4), (4, 3)), nodes=True, p_edge=0.8):
+    """Graphs made from edges, and partial matchings drawn from the model."""
+    graphs, labels = [], []
+    for g in range(n_graphs):
+        n, k = shapes[g % len(shapes)]
+        is_edge = rng.random((n, k)) < p_edge
+        x = rng.normal(size=(n, k, 2))
+        z, w = rng.normal(size=(n, 1)), rng.normal(size=(k, 1))
+        u = INTERCEPT + nodes * (z @ LEFT)
+        v = INTERCEPT + nodes * (w @ RIGHT)
+        matchings, totals = all_matchings(np.where(is_edge, x @ COEF, -np.inf), u, v)
+        odds = np.exp(totals - totals.max())
+        labels.append(matchings[rng.choice(len(odds), p=odds / odds.sum())])
+        i, j = np.nonzero(is_edge)
+        own = {"left_features": z, "right_features": w} if nodes else {}
+        graphs.append(BipartiteGraph.from_edges(i, j, x[i, j], n, k, **own))
+    return graphs, labels
+
+
+def hide(rng, labels, share):
+    """Return labels with some of their entries unknown."""
+    return [np.where(rng.random(len(label)) < share, -2, label) for label in labels]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(np.random.default_rng(0), 400)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return pm.MAPMatching(1e-4, engine=ENGINE).fit(*data)
+
+
+# ---- what it finds ---------------------------------------------------------------------
+
+
+def test_planted_weights_are_found_again(model):
+    assert model.unmatched_ == "any"
+    assert model.is_converged_
+    assert model.is_exact_
+    np.testing.assert_allclose(model.coef_, COEF, atol=0.2)
+    np.testing.assert_allclose(model.unmatched_left_coef_, LEFT, atol=0.2)
+    np.testing.assert_allclose(model.unmatched_right_coef_, RIGHT, atol=0.2)
+    assert model.unmatched_intercept_ == pytest.approx(INTERCEPT, abs=0.15)
+
+
+def test_planted_weights_are_found_from_incomplete_labels(data, rng):
+    graphs, labels = data
+    partly = hide(rng, labels, 0.4)
+    model = pm.MAPMatching(1e-4, engine=ENGINE).fit(graphs, partly)
+    assert model.is_converged_
+    np.testing.assert_allclose(model.coef_, COEF, atol=0.3)
+    np.testing.assert_allclose(model.unmatched_left_coef_, LEFT, atol=0.3)
+    assert model.unmatched_intercept_ == pytest.approx(INTERCEPT, abs=0.25)
+
+
+def test_graphs_without_partners_left_over_learn_no_intercept(rng):
+    graphs, labels = planted(rng, 60, nodes=False, p_edge=1.1)
+    kept = [
+        k
+        for k, label in enumerate(labels)
+        if (label >= 0).sum() == min(graphs[k].n_left, graphs[k].n_right)
+    ]
+    graphs, labels = [graphs[k] for k in kept], [labels[k] for k in kept]
+    model = pm.MAPMatching(engine=ENGINE).fit(graphs, labels)
+    assert model.unmatched_ == "larger"
+    assert model.unmatched_intercept_ == 0.0
+    for graph, found in zip(graphs, model.predict(graphs), strict=True):
+        assert (found >= 0).sum() == min(graph.n_left, graph.n_right)
+    forced = pm.MAPMatching(engine=ENGINE, unmatched="any").fit(graphs, labels)
+    assert forced.unmatched_ == "any"
+    assert forced.unmatched_intercept_ < -3  # nobody was left unmatched who need not be
+
+
+def test_arrays_and_lists_of_edges_learn_the_same(rng):
+    graphs, labels = planted(rng, 40, p_edge=1.1)
+    dense = [
+        BipartiteGraph(
+            g.features, left_features=g.left_features, right_features=g.right_features
+        )
+        for g in graphs
+    ]
+    a, b = (pm.MAPMatching(engine=ENGINE).fit(some, labels) for some in (graphs, dense))
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-9)
+    assert a.unmatched_intercept_ == pytest.approx(b.unmatched_intercept_, abs=1e-9)
+    for one, other in zip(
+        a.predict_marginals(graphs), b.predict_marginals(dense), strict=True
+    ):
+        np.testing.assert_allclose(one, other.ravel(), atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_units_and_offsets_of_features_do_not_matter(alpha, rng):
+    graphs, labels = planted(rng, 60)
+    unit, offset = np.array([10.0, 1e-3]), np.array([3.0, -50.0])
+    moved = [
+        BipartiteGraph.from_edges(
+            g.structure.left,
+            g.structure.right,
+            g.edge_features * unit + offset,
+            g.n_left,
+            g.n_right,
+            left_features=100 * g.left_features - 7,
+            right_features=0.1 * g.right_features + 20,
+        )
+        for g in graphs
+    ]
+    a, b = (
+        pm.MAPMatching(alpha, engine=ENGINE, tol=1e-9).fit(some, labels)
+        for some in (graphs, moved)
+    )
+    np.testing.assert_allclose(b.coef_ * unit, a.coef_, atol=1e-6)
+    np.testing.assert_allclose(
+        100 * b.unmatched_left_coef_, a.unmatched_left_coef_, atol=1e-6
+    )
+    left = b.log_likelihood(moved, labels)
+    assert left == pytest.approx(a.log_likelihood(graphs, labels), abs=1e-9)
+
+
+def test_a_strong_penalty_keeps_the_number_of_links(data):
+    graphs, labels = data
+    model = pm.MAPMatching(1e4, engine=ENGINE).fit(graphs, labels)
+    assert np.abs(model.coef_).max() < 1e-3
+    expected = sum(table.sum() for table in model.predict_marginals(graphs))
+    assert expected == pytest.approx(sum((label >= 0).sum() for label in labels), rel=1e-4)
+
+
+# ---- what it answers -------------------------------------------------------------------
+
+
+def test_answers_against_enumeration(model, data):
+    graphs, labels = data[0][:6], data[1][:6]
+    modes, tables = model.predict(graphs), model.predict_marginals(graphs)
+    total = 0.0
+    for graph, mode, table, label in zip(graphs, modes, tables, labels, strict=True):
+        scores = np.full((graph.n_left, graph.n_right), -np.inf)
+        listed = graph.scores(model.coef_)
+        scores[listed.left, listed.right] = listed.score
+        ends = (
+            model.unmatched_intercept_ + graph.left_features @ model.unmatched_left_coef_,
+            model.unmatched_intercept_ + graph.right_features @ model.unmatched_right_coef_,
+        )
+        matchings, totals = all_matchings(scores, *ends)
+        np.testing.assert_array_equal(mode, matchings[np.argmax(totals)])
+        odds = np.exp(totals) / np.exp(totals).sum()
+        expected = [
+            odds[matchings[:, i] == j].sum()
+            for i, j in zip(listed.left, listed.right, strict=True)
+        ]
+        np.testing.assert_allclose(table, expected, atol=1e-12)
+        total += np.log(odds[(matchings == label).all(axis=1)][0])
+    assert model.log_likelihood(graphs, labels) == pytest.approx(total / 6, rel=1e-10)
+    wrong = [np.mean(a != b) for a, b in zip(modes, labels, strict=True)]
+    assert model.score(graphs, labels) == pytest.approx(1 - np.mean(wrong))
+
+
+def test_the_likelihood_of_what_is_known(model, data, rng):
+    graphs, labels = data[0][:9], data[1][:9]
+    whole = model.log_likelihood(graphs, labels)
+    part = model.log_likelihood(graphs, hide(rng, labels, 0.5))
+    assert whole < part < 0.0
+    nothing = [np.full(len(label), -2) for label in labels]
+    assert model.log_likelihood(graphs, nothing) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_model_of_perfect_matchings_gives_others_no_probability(rng):
+    graphs = rng.normal(size=(8, 3, 3, 2))
+    model = pm.MAPMatching().fit(graphs, [rng.permutation(3) for _ in graphs])
+    assert model.log_likelihood(graphs[:1], [[0, -1, 1]]) == -np.inf
+    assert model.score(graphs[:1], [[-1, -1, -1]]) == 0.0
+
+
+def test_models_are_saved_whole(model, data, tmp_path):
+    model.save(tmp_path / "model.json")
+    again = pm.load(tmp_path / "model.json")
+    assert again.unmatched_ == "any"
+    assert again.unmatched_intercept_ == model.unmatched_intercept_
+    for name in ("coef_", "unmatched_left_coef_", "unmatched_right_coef_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    for a, b in zip(
+        again.predict_marginals(data[0][:5]),
+        model.predict_marginals(data[0][:5]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_warm_start_needs_no_step(data):
+    model = pm.MAPMatching(1e-2, engine=ENGINE, warm_start=True).fit(*data)
+    assert model.fit(*data).n_iter_ == 0
+
+
+def test_the_search_for_alpha(rng):
+    graphs, labels = planted(rng, 40)
+    model = pm.MAPMatchingCV(
+        [1e-3, 1e-1, 10.0], engine=ENGINE, cv=3, scoring="log_likelihood"
+    )
+    model.fit(graphs, labels)
+    assert model.coef_path_.shape == (3, 3, 5)
+    plain = pm.MAPMatching(model.alpha_, engine=ENGINE).fit(graphs, labels)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-5)
+    assert model.unmatched_intercept_ == pytest.approx(plain.unmatched_intercept_, abs=1e-5)
+    np.testing.assert_array_equal(clone(model).fit(graphs, labels).coef_, model.coef_)
+
+
+def test_max_margin(rng):
+    graphs, labels = planted(rng, 120)
+    model = pm.MaxMarginMatching(1e-3, engine=ENGINE).fit(graphs, labels)
+    assert model.unmatched_ == "any"
+    assert model.gap_ <= 1e-3
+    likely = pm.MAPMatching(1e-3, engine=ENGINE).fit(graphs, labels)
+    test = planted(rng, 60)
+    assert model.score(*test) > likely.score(*test) - 0.1
+    with pytest.raises(errors.InvalidMatchingError, match="graph 0 is incomplete"):
+        model.fit(graphs[:1], [[-2] * graphs[0].n_left])
+
+
+# ---- what it refuses -------------------------------------------------------------------
+
+
+def test_labels_that_no_allowed_matching_fits(rng):
+    graph = rng.normal(size=(2, 2, 1))
+    model = pm.MAPMatching(unmatched="larger")
+    with pytest.raises(errors.InvalidMatchingError, match=r"graph 1 \(2 x 2\) .* most 1"):
+        model.fit([graph, graph], [[0, 1], [0, -1]])
+    with pytest.raises(errors.InvalidOptionError, match="unmatched must be one of 'auto'"):
+        pm.MAPMatching(unmatched="left").fit([graph], [[0, 1]])
+
+
+def test_other_features_of_nodes_than_the_model(model):
+    graph = BipartiteGraph(np.zeros((2, 2, 2)))
+    with pytest.raises(errors.FeatureCountError, match="left_features; the model was"):
+        model.predict([graph])
