@@ -159,7 +159,7 @@ def _spread(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 
 def _check_finite(features: FloatArray) -> None:
     """Refuse features (..., d) that exceed float64."""
-    is_finite = np.isfinite(features).reshape(-1, features.shape[-1]).all(axis=0)
+    is_finite = np.isfinite(features).all(axis=tuple(range(features.ndim - 1)))
     if not is_finite.all():
         raise PrecisionError(
             "features must be small enough for their range and their sum over a graph to "
