@@ -63,7 +63,7 @@ class Beliefs:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaled:
+class Scaled:
     """A problem whose matchings have all lost the same score, and its weights."""
 
     problem: Problem
@@ -115,7 +115,7 @@ def beliefs(
     array([0.33333333])
     """
     structure = problem.structure
-    scaled = _scaled(problem)
+    scaled = scale_problem(problem)
     edges, found = scaled.edges, structure.components
     n_found = len(found)
     messages = _start(edges, found, damping)
@@ -164,7 +164,7 @@ def beliefs(
     )
 
 
-def _scaled(problem: Problem) -> _Scaled:
+def scale_problem(problem: Problem) -> Scaled:
     """Return weights that do not overflow: odds, or what prices leave of the scores."""
     structure = problem.structure
     unmatched = problem.unmatched_left, problem.unmatched_right
@@ -177,7 +177,7 @@ def _scaled(problem: Problem) -> _Scaled:
         offsets += np.bincount(structure.graph_of_right, unmatched[1], len(offsets))
         zeros = np.zeros(structure.n_left), np.zeros(structure.n_right)
         own = Problem(structure, odds, *zeros)
-        return _Scaled(own, offsets, _edges(structure.components, own))
+        return Scaled(own, offsets, _edges(structure.components, own))
     best = best_assignment(problem)
     edges = _edges(structure.components, best.reduced)
     _forget_negligible(best.reduced, edges)
@@ -193,7 +193,7 @@ def _scaled(problem: Problem) -> _Scaled:
         edges.free_right > 0.0,
         edges.weights,
     )
-    return _Scaled(best.reduced, best.scores, edges)
+    return Scaled(best.reduced, best.scores, edges)
 
 
 def _edges(found: Components, problem: Problem) -> Edges:

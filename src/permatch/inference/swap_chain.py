@@ -28,6 +28,7 @@ from permatch.inference._options import (
 )
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
 from permatch.inference.base import Goal, Job, load_kernels, not_tried
+from permatch.inference.chains.edge_report import infer_edges
 from permatch.inference.chains.report import certain_answer, meets, warn_if_unmixed
 from permatch.inference.chains.run import (
     MOST_RECORDS,
@@ -37,6 +38,7 @@ from permatch.inference.chains.run import (
     burn_in,
 )
 from permatch.inference.subset_dp import SubsetDP
+from permatch.problems import Problem
 
 #: In which sweeps swaps, blocks and sequential choices are made: 4 is every fourth.
 _PERIODS = {
@@ -48,6 +50,8 @@ _PERIODS = {
 # Numbers that the traces of graphs run side by side may hold.
 _MOST_KEPT = 1 << 24
 _LARGEST_BLOCK = 12
+# Rungs of chains on edges, if not asked for; fewer do not tell the log-partition.
+_EDGE_RUNGS, _FEWEST_EDGE_RUNGS = 12, 4
 #: Sweeps beyond which no chain ever ends.
 MOST_SWEEPS = 10**9
 _FLAGS = (bool, np.bool_)
@@ -68,17 +72,22 @@ _FEWEST_SWEEPS, _LARGEST_TOL = 128, 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class SwapChain(RandomEngine):
-    """Markov chains of column swaps with parallel tempering.
+    """Markov chains over matchings with parallel tempering.
 
     For graphs beyond the other samplers: any scores and any size, but its accuracy is known
     only afterwards.  A chain is a ladder of states, from the target to uniform matchings;
     neighbours exchange states, and the ladder yields the log-partition.  Forbidden edges
     are only unlikely on the upper rungs, which connect matchings that no swap connects.
 
+    On sparse, rectangular and partial problems a chain adds, removes, slides and exchanges
+    links along edges; the last rung has next to no links, and the log-partition is the
+    Bethe value corrected by what the chains see on all rungs.  Components that are trees
+    are solved exactly.  `block_size` and `proposals` do not apply there.
+
     Parameters
     ----------
     max_size : int
-        Largest graph accepted.
+        Largest graph of perfect matchings accepted; edges are not limited.
     random_state : int
         Seed; the same scores and seed give the same result.
     n_sweeps : int
@@ -108,7 +117,8 @@ class SwapChain(RandomEngine):
 
     Notes
     -----
-    O(m) per sweep and rung; the number of rungs grows like the square root of m.
+    O(m) per sweep and rung; the number of rungs grows like the square root of m.  On edges
+    a sweep is linear in them, and there are twelve rungs.
     Marginals average the probability of each edge given the rest of the matching
     (Rao-Blackwell).  Standard errors come from batch means, scaled up if chains differ by
     more than batches, plus one effective sample in quadrature for what was never seen.  A
@@ -180,6 +190,12 @@ class SwapChain(RandomEngine):
         return int(self.tempering)
 
     @property
+    def _n_edge_rungs(self) -> int:
+        """The number of rungs of chains on edges."""
+        n_rungs = self._n_rungs or _EDGE_RUNGS
+        return n_rungs if n_rungs == 1 else max(n_rungs, _FEWEST_EDGE_RUNGS)
+
+    @property
     def n_burned(self) -> int:
         """Sweeps of burn-in."""
         return self.n_sweeps // 2 if self.burn_in is None else self.burn_in
@@ -244,6 +260,21 @@ class SwapChain(RandomEngine):
             if any(one.interval is None for one in told):
                 whole = whole.told(interval=None, interval_certificate="")
         return whole
+
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        n_left, n_right = problem.structure.components.sizes
+        is_square = (n_left == n_right) & (n_left <= self.max_size)
+        if problem.is_perfect and is_square.all():
+            return super()._infer_problem(problem, job)
+        return infer_edges(
+            problem,
+            self._n_edge_rungs,
+            self.n_chains,
+            self.random_state,
+            Schedule(self.n_burned, self.n_sweeps, self.tol, self.max_sweeps),
+            self.budget,
+            job,
+        )
 
     def _answers(
         self, scores: FloatArray, members: IntArray, job: Job
