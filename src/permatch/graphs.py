@@ -40,6 +40,8 @@ class BipartiteGraph(Padded):
         ``features[i, j]`` describes the edge between left node i and right node j.
     allowed : array of shape (n, k), optional
         False forbids an edge; None allows all.
+    n_left, n_right : int, optional
+        Nodes that are no dummies, of a square graph whose smaller side is padded with them.
     left_features, right_features : arrays of shape (n, p) and (k, q), optional
         Features of the nodes, from which the scores of staying unmatched are learned.
 

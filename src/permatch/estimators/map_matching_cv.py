@@ -110,7 +110,7 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     ----------
     alphas : sequence of float
         Strengths of the penalty to try.
-    engine, solver, bounds, scale_features, tol, max_iter, n_jobs, verbose
+    engine, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs, verbose
         As in `MAPMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
         A number means that many shuffled folds.  Not used with a validation set.
@@ -130,9 +130,12 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
         ``alphas`` (n_alphas,) from strong to weak; ``scores`` (n_alphas, n_splits), losses
         if `scoring` is one; ``mean_score`` and ``std_score`` (n_alphas,) over the splits;
         ``n_evaluations`` (n_alphas, n_splits).
-    coef_path_ : ndarray of shape (n_alphas, n_splits, d)
-        The coefficients that were scored.
+    coef_path_ : ndarray of shape (n_alphas, n_splits, n_coefficients)
+        The coefficients that were scored: those of edges, left nodes and right nodes, then
+        the intercept if there is one.
     coef_, scale_, n_features_in_, feature_names_
+        As in `MAPMatching`.
+    unmatched_, unmatched_intercept_, unmatched_left_coef_, unmatched_right_coef_
         As in `MAPMatching`.
     n_iter_, is_converged_, history_, gradient_error_, is_exact_
         As in `MAPMatching`, for the fit that gave ``coef_``.
