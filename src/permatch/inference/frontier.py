@@ -17,7 +17,8 @@ from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.kernels import frontier as kernel
-from permatch.kernels.frontier_plan import MOST_OPEN, FrontierPlan, frontier_plan
+from permatch.kernels.frontier_order import MOST_OPEN
+from permatch.kernels.frontier_plan import FrontierPlan, frontier_plan
 from permatch.kernels.sliced import reduce_one
 from permatch.problems import Problem, Structure
 from permatch.scores import stacked_problem
