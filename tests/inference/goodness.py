@@ -30,11 +30,14 @@ def exact_probabilities(scores):
 
 def p_value(samples, scores):
     """Return the p-value of a chi-square test, cells of expectation under 5 pooled."""
-    matchings, probabilities = exact_probabilities(scores)
-    base = len(scores) ** np.arange(len(scores))
-    place = {code: k for k, code in enumerate((matchings @ base).tolist())}
+    return p_value_of(samples, *exact_probabilities(scores))
+
+
+def p_value_of(samples, matchings, probabilities):
+    """Return the p-value of samples, given all matchings and their probabilities."""
+    place = {tuple(matching): k for k, matching in enumerate(matchings.tolist())}
     counts = np.bincount(
-        [place[code] for code in (samples @ base).tolist()], minlength=len(matchings)
+        [place[tuple(matching)] for matching in samples.tolist()], minlength=len(matchings)
     )
     assert counts[probabilities == 0.0].sum() == 0
     expected = probabilities * len(samples)

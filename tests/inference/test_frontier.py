@@ -167,11 +167,9 @@ def test_what_is_hopeless_is_given_up_early(rng):
 
 
 def test_too_little_memory_is_refused(rng, monkeypatch):
-    monkeypatch.setattr("permatch.inference.frontier.available_memory", lambda: 1e6)
-    monkeypatch.setattr("permatch.inference.frontier.LITTLE", 1e5)
-    with pytest.raises(
-        errors.SizeLimitError, match="of memory for a component of width 15"
-    ):
+    monkeypatch.setattr("permatch.inference.frontier_limits.available_memory", lambda: 1e6)
+    monkeypatch.setattr("permatch.inference.frontier_limits.LITTLE", 1e5)
+    with pytest.raises(errors.SizeLimitError, match="of memory for components of width 15"):
         pm.infer(rng.normal(size=(15, 15)), "frontier", unmatched_left=0.0)
 
 

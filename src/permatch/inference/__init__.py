@@ -12,6 +12,7 @@ from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
 from permatch.inference.ryser import Ryser
+from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.inference.sampling.matching_samples import MatchingSamples
 from permatch.inference.sampling.nesting_table import NestingTable
 from permatch.inference.small_batch import SmallBatch
@@ -37,6 +38,7 @@ __all__ = [
     "Diagnostics",
     "Enumeration",
     "Frontier",
+    "FrontierSamples",
     "Glynn",
     "HuberLaw",
     "InferenceResult",

@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from permatch._memory import LITTLE, available_memory
 from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, enough_memory
 from permatch.assignment import best_assignment
-from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
-from permatch.inference._words import bytes_in_words, seconds_in_words
+from permatch.errors import InfeasibleGraphError, InvalidOptionError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
+from permatch.inference.frontier_limits import check_memory, check_width, first_nodes
+from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.kernels import frontier as kernel
 from permatch.kernels.frontier_order import MOST_OPEN
 from permatch.kernels.frontier_plan import FrontierPlan, frontier_plan
 from permatch.kernels.sliced import reduce_one
-from permatch.problems import Problem, Structure
+from permatch.problems import Problem
 from permatch.scores import stacked_problem
 
 
@@ -98,7 +98,8 @@ class Frontier(AbstractEngine):
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         structure = problem.structure
         plan = frontier_plan(structure)
-        self._check_plan(structure, plan, job)
+        check_width(structure, plan, self.max_width)
+        check_memory(plan, plan.largest + math.log2(job.n_jobs), job.n_jobs)
         best = best_assignment(problem)
         reduced, ends = best.reduced, plan.tasks
         logs, lowest = np.zeros((2, len(plan.width)))
@@ -127,7 +128,7 @@ class Frontier(AbstractEngine):
 
         with enough_memory(f"Frontier at width {plan.widest}", 2.0**plan.largest):
             job.run(solve, len(ends) - 1, "frontier", plan.seconds)
-        graphs = structure.graph_of_left[_first_nodes(structure)]
+        graphs = structure.graph_of_left[first_nodes(structure)]
         return InferenceResult(
             best.scores + np.bincount(graphs, logs, structure.n_graphs),
             marginals,
@@ -143,50 +144,9 @@ class Frontier(AbstractEngine):
             unmatched_right=right_out,
         )
 
-    def _check_plan(self, structure: Structure, plan: FrontierPlan, job: Job) -> None:
-        """Refuse components that are too wide, or need too much memory."""
-        if plan.widest > self.max_width:
-            raise self._too_wide(structure, plan)
-        log2_bytes = plan.largest + math.log2(job.n_jobs)
-        if log2_bytes <= math.log2(LITTLE):
-            return
-        left = math.log2(max(available_memory(), 1.0))
-        if log2_bytes > left:
-            raise SizeLimitError(
-                f"Frontier needs {bytes_in_words(log2_bytes)} of memory for a component of "
-                f"width {plan.widest} on {job.n_jobs} threads; {bytes_in_words(left)} are "
-                "available. Use fewer threads (n_jobs), or leave out edges that hardly "
-                "matter, or use engine='auto', which also uses samplers."
-            )
-
-    def _too_wide(self, structure: Structure, plan: FrontierPlan) -> SizeLimitError:
-        c = int(plan.width.argmax())
-        n, k = (int(sizes[c]) for sizes in structure.components.sizes)
-        node = int(_first_nodes(structure)[c])
-        graph = int(structure.graph_of_left[node])
-        name = "this graph" if structure.n_graphs == 1 else f"graph {graph}"
-        width, is_known = int(plan.width[c]), plan.log2_cost[c] < np.inf
-        cost, advice = "years and petabytes of memory", ""
-        if is_known:
-            cost = (
-                f"{seconds_in_words(plan.log2_seconds[c])} on one thread and "
-                f"{bytes_in_words(plan.log2_bytes[c])} of memory"
-            )
-            advice = f", or raise the limit: engine=permatch.Frontier(max_width={width})"
-        return SizeLimitError(
-            f"Frontier handles components of width at most {self.max_width}; got "
-            f"{'' if is_known else 'at least '}{width}. It would take {cost} for the "
-            f"component of left node {node - int(structure.left_starts[graph])} of {name} "
-            f"({n} x {k} nodes, {int(structure.components.n_edges[c])} edges). Use "
-            "engine='auto', which also uses samplers, leave out edges that hardly matter, "
-            f"fix known pairs{advice}."
-        )
-
-
-def _first_nodes(structure: Structure) -> IntArray:
-    """Return the first left node of every component."""
-    found = structure.components
-    return found.left_nodes[found.left_starts[:-1]]
+    def own_samples(self, scores: FloatArray) -> FrontierSamples:
+        """Return the samples of a graph, from tables as large as those of inference."""
+        return FrontierSamples.build(stacked_problem(scores[None]), self.max_width)
 
 
 def _solve_in_slices(
