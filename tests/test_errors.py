@@ -196,9 +196,9 @@ def test_no_more_draws_are_promised_than_are_made(size):
 
 
 BAD_MATCHINGS = {
-    "repeated": ([0, 0, 1], "exactly once; got"),
+    "repeated": ([0, 0, 1], "right node 0 has the left nodes 0 and 1"),
     "out of range": ([1, 2, 3], "counted from 0"),
-    "negative": ([-1, 0, 1], "exactly once"),
+    "negative": ([-3, 0, 1], "left node 0 has -3"),
     "too short": ([0, 1], r"shape \(2,\)"),
     "floats": ([0.0, 1.0, 2.0], "dtype float64"),
     "text": ("abc", "dtype <U3"),
@@ -217,11 +217,12 @@ def test_bad_matchings(name):
 
 
 BAD_GIVEN = {
-    "no mapping": ([0, 1], "mapping from row to column"),
-    "row out of range": ({3: 0}, "got row 3"),
-    "column out of range": ({0: -1}, "got column -1"),
-    "no index": ({0: 1.5}, "got column 1.5"),
-    "boolean": ({True: 0}, "got row True"),
+    "no mapping": ([0, 1], "mapping from left to right node"),
+    "row out of range": ({3: 0}, "left nodes 0 .. 2; got 3"),
+    "column out of range": ({0: 3}, "right nodes 0 .. 2; got 3"),
+    "negative column": ({0: -2}, "right nodes .* or -1 for unmatched; got -2"),
+    "no index": ({0: 1.5}, "right nodes by their number.*got 1.5"),
+    "boolean": ({True: 0}, "left nodes by their number.*got True"),
     "column twice": ({0: 1, 2: 1}, "at most once"),
 }
 
@@ -239,8 +240,10 @@ def test_given_edges_that_cannot_be():
     scores = np.array([[0.0, -INF], [0.0, 0.0]])
     with pytest.raises(errors.InfeasibleGraphError, match=r"edge \(0, 1\) has score -inf"):
         pm.MatchingDistribution(scores, given={0: 1})
-    with pytest.raises(errors.InfeasibleGraphError, match="no perfect matching"):
+    with pytest.raises(errors.InfeasibleGraphError, match="must be matched; .* has none"):
         _ = pm.MatchingDistribution(scores, given={1: 0}).marginals
+    with pytest.raises(errors.InfeasibleGraphError, match="left node 0 must be matched"):
+        pm.MatchingDistribution(scores, given={0: -1})
     with pytest.raises(errors.InvalidMatchingError, match="already given"):
         pm.MatchingDistribution(np.zeros((2, 2)), given={0: 0}).condition({0: 1})
 
@@ -276,7 +279,7 @@ def test_bad_options(name):
 
 def test_kl_wants_another_distribution_of_the_same_size():
     d = pm.MatchingDistribution(np.zeros((2, 2)))
-    with pytest.raises(errors.InvalidGraphError, match="of size 2; got 3"):
+    with pytest.raises(errors.InvalidGraphError, match="of 2 x 2 nodes; got 3 x 3"):
         d.kl(pm.MatchingDistribution(np.zeros((3, 3))))
     with pytest.raises(errors.InvalidGraphError, match="got"):
         d.kl(np.zeros((2, 2)))

@@ -105,5 +105,5 @@ def test_a_masked_number_is_no_whole_number():
     hidden = np.ma.array(2, mask=True)
     with pytest.raises(InvalidOptionError, match="k must be a whole number"):
         k_best(np.eye(3), hidden)
-    with pytest.raises(InvalidMatchingError, match="given must name rows and columns"):
+    with pytest.raises(InvalidMatchingError, match="given must name right nodes"):
         pm.MatchingDistribution(np.eye(3), given={0: hidden})

@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
         log_partition_bounds,
         marginals,
     )
+    from permatch.known import Known
     from permatch.labels import EdgeLabels
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
@@ -83,6 +84,7 @@ __all__ = [
     "HuberLaw",
     "InferenceResult",
     "KBest",
+    "Known",
     "LinkCosts",
     "MAPMatching",
     "MAPMatchingCV",
@@ -129,6 +131,7 @@ _HOMES = {
     "HuberLaw": "permatch.inference",
     "InferenceResult": "permatch.inference",
     "KBest": "permatch.decoding",
+    "Known": "permatch.known",
     "LinkCosts": "permatch.decoding",
     "MAPMatching": "permatch.estimators",
     "MAPMatchingCV": "permatch.estimators",

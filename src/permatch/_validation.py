@@ -3,7 +3,7 @@
 import math
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -269,33 +269,9 @@ def _check_partial(matchings: IntArray, n_right: int) -> None:
         )
 
 
-def check_given(given: Any, size: int) -> dict[int, int]:
-    """Return given edges as a dict row -> column, distinct and inside the graph."""
-    if not isinstance(given, Mapping):
-        raise InvalidMatchingError(
-            f"given must be a mapping from row to column, such as {{0: 2}}; got {given!r}."
-        )
-    known: dict[int, int] = {}
-    for row, col in given.items():
-        for what, index in (("row", row), ("column", col)):
-            position = _as_index(index)
-            if position is None or not 0 <= position < size:
-                raise InvalidMatchingError(
-                    f"given must name rows and columns 0 .. {size - 1}; got {what} "
-                    f"{index!r}."
-                )
-        known[int(row)] = int(col)
-    if len(set(known.values())) < len(known):
-        raise InvalidMatchingError(
-            f"given must match each column at most once; got {known}. Drop one of the "
-            "edges."
-        )
-    return known
-
-
 def check_count(value: Any, name: str, lowest: int) -> int:
     """Return `value` as an int of at least `lowest`."""
-    count = _as_index(value)
+    count = as_index(value)
     if count is None or count < lowest:
         raise InvalidOptionError(
             f"{name} must be a whole number of at least {lowest}, got {value!r}."
@@ -349,7 +325,7 @@ def check_jobs(n_jobs: Any) -> int:
     """Return the number of threads meant by `n_jobs`, by scikit-learn's convention."""
     if n_jobs is None:
         return 1
-    count = _as_index(n_jobs)
+    count = as_index(n_jobs)
     if count is None or count == 0:
         raise InvalidOptionError(
             "n_jobs must be a whole number other than 0, or None for one thread; got "
@@ -384,7 +360,7 @@ def check_rng(rng: Any) -> np.random.Generator:
     """Return a generator from a seed, a generator, or None for fresh entropy."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
-    seed = _as_index(rng)
+    seed = as_index(rng)
     if seed is None or seed < 0:
         raise InvalidOptionError(
             "rng must be a non-negative seed, a numpy.random.Generator or None; got "
@@ -393,7 +369,7 @@ def check_rng(rng: Any) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _as_index(value: Any) -> int | None:
+def as_index(value: Any) -> int | None:
     """Return a whole number as an int; None for anything else, booleans included."""
     if isinstance(value, bool | np.bool_ | np.ma.MaskedArray):
         return None

@@ -1,4 +1,4 @@
-"""The distribution over the perfect matchings of one graph."""
+"""The distribution over the matchings of one graph."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -7,37 +7,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray, Seed
-from permatch._validation import (
-    check_count,
-    check_given,
-    check_jobs,
-    check_matchings,
-    check_rng,
-    check_scores,
-)
-from permatch.decoding import (
-    KBest,
-    bayes_matching,
-    best_matching,
-    k_best,
-    possible_edges,
-)
-from permatch.errors import InfeasibleGraphError, InvalidGraphError, InvalidMatchingError
+from permatch._validation import check_count, check_jobs, check_matchings, check_rng
+from permatch.assignment import Assignment, best_assignment
+from permatch.decoding.bayes import LinkCosts, bayes_assignment
+from permatch.decoding.kbest import KBest, k_best_matchings
+from permatch.decoding.support import find_support
+from permatch.errors import InvalidGraphError, ScoreShapeError
 from permatch.inference import (
     AbstractEngine,
     Diagnostics,
     InferenceResult,
-    MatchingSamples,
     find_engine,
-    reduce_scores,
     require_marginals,
 )
 from permatch.inference.base import Samples
+from permatch.inference.sampling.problem_samples import find_samples
+from permatch.known import Known, check_known, condition
+from permatch.problems import Problem
+from permatch.scores import EdgeScores, Unmatched, check_problem
+
+# Entries of tables of matchings that are looked at together.
+_AT_ONCE = 1 << 22
 
 
 class MatchingDistribution:
-    """The distribution ``p(matching) ∝ exp(sum of the scores of its edges)``.
+    """The distribution over the matchings of one graph.
+
+    ``p(matching) ∝ exp(sum of the scores of its edges and of its unmatched nodes)``, over
+    all sets of allowed edges in which no node has two partners and every node that must be
+    matched has one.
 
     Inference runs on first use and is cached.  The object is immutable: conditioning
     returns a new one.
@@ -49,13 +49,18 @@ class MatchingDistribution:
 
     Parameters
     ----------
-    scores : array of shape (m, m)
-        Log-weight of each edge; ``-inf`` forbids an edge.
+    scores : array of shape (n, k), sparse array or EdgeScores
+        Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
     engine : str or engine object
         Computes the log-partition and the marginals.
-    given : mapping from row to column, optional
-        Edges known to be matched.  The distribution is conditioned on them, and inference
-        costs only as much as the remaining rows.
+    unmatched_left, unmatched_right : number, array or None
+        Score of staying unmatched, of all nodes of a side or of each; ``-inf``: must be
+        matched.  None: every node must be matched, except that on the larger side of an
+        unequal graph it is 0.
+    given : mapping from left to right node, or Known, optional
+        What is known: pairs that match (-1 for a left node without a partner), and with
+        `Known` also pairs that do not match and right nodes without a partner.  The
+        distribution is conditioned on it, and inference costs only as much as the rest.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Results do not depend on it.
 
@@ -73,47 +78,65 @@ class MatchingDistribution:
     >>> d.marginals.round(3)
     array([[0.001, 0.999],
            [0.999, 0.001]])
+
+    Two tracks and three detections, of which all may be false alarms.
+
+    >>> edges = pm.EdgeScores([0, 0, 1], [0, 1, 1], [2.0, 1.0, 0.5], n_right=3)
+    >>> d = pm.MatchingDistribution(edges, "frontier", unmatched_left=0, unmatched_right=0)
+    >>> d.mode(), d.bayes_matching()
+    (array([0, 1]), array([0, 1]))
+    >>> d.marginals.round(2), d.unmatched_left.round(2)
+    (array([0.78, 0.11, 0.55]), array([0.11, 0.45]))
     """
 
     def __init__(
         self,
-        scores: ArrayLike,
+        scores: Any,
         engine: str | AbstractEngine = "auto",
         *,
-        given: Mapping[int, int] | None = None,
+        unmatched_left: Unmatched = None,
+        unmatched_right: Unmatched = None,
+        given: Mapping[int, int] | Known | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._scores = check_scores(scores).copy()
-        self._scores.flags.writeable = False
+        self._problem, self._layout = check_problem(scores, unmatched_left, unmatched_right)
+        if self._layout.kind != "one":
+            raise ScoreShapeError(
+                "scores must be one graph: an array of shape (n, k), a sparse array or "
+                f"EdgeScores; got {self._problem.structure.n_graphs} graphs. For a stack "
+                "or a list of graphs use permatch.infer."
+            )
+        self._scores = _read_only_copy(scores)
         self._engine = find_engine(engine)
         self._n_jobs = check_jobs(n_jobs)
-        self._given = check_given(given, self.size) if given is not None else {}
-        is_open = np.ones((2, self.size), dtype=bool)
-        for row, col in self._given.items():
-            is_open[0, row] = is_open[1, col] = False
-            if self._scores[row, col] == -np.inf:
-                raise InfeasibleGraphError(
-                    f"a given edge must be allowed; edge ({row}, {col}) has score -inf. "
-                    "Drop it from `given`, or give it a score."
-                )
-        self._rows, self._cols = np.nonzero(is_open[0])[0], np.nonzero(is_open[1])[0]
+        self._known = check_known(given, self._problem)
 
     # ---- what was asked
 
     @property
-    def size(self) -> int:
-        """Nodes per side, m."""
-        return len(self._scores)
+    def n_left(self) -> int:
+        """Number of left nodes."""
+        return self._problem.structure.n_left
 
     @property
-    def scores(self) -> FloatArray:
-        """The scores, (m, m), read-only."""
+    def n_right(self) -> int:
+        """Number of right nodes."""
+        return self._problem.structure.n_right
+
+    @property
+    def size(self) -> int:
+        """Nodes of the larger side; nodes per side if they are equal."""
+        return max(self.n_left, self.n_right)
+
+    @property
+    def scores(self) -> Any:
+        """The scores as they were given; an array is a read-only copy."""
         return self._scores
 
     @property
-    def given(self) -> dict[int, int]:
-        """The edges known to be matched, row to column."""
-        return dict(self._given)
+    def given(self) -> Known:
+        """What is known of the matching."""
+        return self._known
 
     @property
     def engine(self) -> AbstractEngine:
@@ -124,26 +147,34 @@ class MatchingDistribution:
 
     @property
     def log_partition(self) -> float:
-        """Log of the total weight of all matchings that contain the given edges."""
-        return self._offset + self._inferred.log_partition
+        """Log of the total weight of all matchings that agree with what is given."""
+        return self._offset + self._log_partition
 
     @cached_property
-    def marginals(self) -> FloatArray:
-        """Probability of every edge, (m, m); rows and columns sum to one."""
+    def marginals(self) -> Any:
+        """Probability of every edge, in the form of the scores.
+
+        With the probabilities of staying unmatched, rows and columns sum to one.
+        """
         require_marginals(self._engine)
-        full = np.zeros((self.size, self.size))
-        full[np.ix_(self._rows, self._cols)] = self._inferred.marginals
-        for row, col in self._given.items():
-            full[row, col] = 1.0
-        full.flags.writeable = False
-        return full
+        return self._lay(self._inferred.marginals)
+
+    @cached_property
+    def unmatched_left(self) -> FloatArray:
+        """Probability of every left node of staying unmatched, (n_left,)."""
+        require_marginals(self._engine)
+        return _read_only(self._inferred.unmatched_left)
+
+    @cached_property
+    def unmatched_right(self) -> FloatArray:
+        """Probability of every right node of staying unmatched, (n_right,)."""
+        require_marginals(self._engine)
+        return _read_only(self._inferred.unmatched_right)
 
     @cached_property
     def entropy(self) -> float:
         """Entropy of the matching in nats, ``-E log p``; 0 if only one is possible."""
-        possible = self._possible
-        expected = np.sum(self.marginals[possible] * self._reduced_full[possible])
-        return max(0.0, float(self._inferred.log_partition - expected))
+        return max(0.0, self._log_partition - self._expected(self._reduced))
 
     @property
     def is_exact(self) -> bool:
@@ -153,19 +184,39 @@ class MatchingDistribution:
     @property
     def log_partition_error(self) -> float | None:
         """Standard error of the log-partition, or a bound; 0 if exact, None if unknown."""
-        return 0.0 if self.is_exact else self._inferred.log_partition_error
+        if self.is_exact:
+            return 0.0
+        error = self._inferred.log_partition_error
+        return None if error is None or np.isnan(error[0]) else float(error[0])
 
     @cached_property
-    def marginal_errors(self) -> FloatArray | None:
-        """Standard errors of the marginals, (m, m); 0 if exact, None if unknown."""
-        full = np.zeros((self.size, self.size))
+    def marginal_errors(self) -> Any:
+        """Standard errors of the marginals, in their form; 0 if exact, None if unknown."""
+        errors = np.zeros(self._core.structure.n_edges)
         if not self.is_exact:
-            if self._inferred.marginal_errors is None:
+            found = self._inferred.marginal_errors
+            if found is None or np.isnan(found).all():
                 return None
-            full[np.ix_(self._rows, self._cols)] = self._inferred.marginal_errors
-            full[~self._possible] = 0.0
-        full.flags.writeable = False
-        return full
+            errors = np.where(self._support[0], found, 0.0)
+        return self._lay(errors)
+
+    @property
+    def marginal_bounds(self) -> Any:
+        """Lower and upper ends of the marginals that hold for certain, if known.
+
+        A pair in the form of the marginals, or None: `PathTree` computes them.
+        """
+        return self._ends("marginal_bounds", self._lay)
+
+    @property
+    def unmatched_left_bounds(self) -> Any:
+        """Lower and upper ends of `unmatched_left` that hold for certain, or None."""
+        return self._ends("unmatched_left_bounds", _read_only)
+
+    @property
+    def unmatched_right_bounds(self) -> Any:
+        """Lower and upper ends of `unmatched_right` that hold for certain, or None."""
+        return self._ends("unmatched_right_bounds", _read_only)
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
@@ -179,17 +230,17 @@ class MatchingDistribution:
 
         Parameters
         ----------
-        matching : array of shape (m,) or (n, m)
-            ``matching[i]`` is the column of row i, counted from 0.
+        matching : array of shape (n_left,) or (r, n_left)
+            ``matching[i]`` is the right node of left node i, counted from 0; -1: unmatched.
 
         Returns
         -------
-        float or ndarray of shape (n,)
-            ``-inf`` for matchings that use a forbidden edge or contradict a given one.
+        float or ndarray of shape (r,)
+            ``-inf`` for matchings that use a forbidden edge, contradict what is given, or
+            leave a node unmatched that must be matched.
         """
-        matchings = check_matchings(matching, self.size)
-        totals = self._reduced_full[np.arange(self.size), matchings].sum(axis=1)
-        log_probs = totals - self._inferred.log_partition
+        matchings = check_matchings(matching, self.n_left, self.n_right)
+        log_probs = _totals(self._reduced, matchings) - self._log_partition
         # Rounding must not push a probability above 1.
         log_probs = np.minimum(log_probs, 0.0)
         return float(log_probs[0]) if np.ndim(matching) == 1 else log_probs
@@ -197,11 +248,13 @@ class MatchingDistribution:
     def sample(self, n: int, rng: Seed = None) -> IntArray:
         """Draw matchings, independent and exact with all engines but one.
 
-        Up to 24 open rows, samples come from an exact table.  Beyond that, whatever the
-        engine, the graph is split where blocks share less than 1e-12 of the mass, and large
-        blocks are sampled by exact rejection; `SizeLimitError` if hardly any draw would be
-        accepted.  The exception is ``engine="swap_chain"`` beyond 24 open rows: its samples
-        are states of one Markov chain, approximate and dependent.
+        Components that are narrow (see `Frontier`) are drawn from exact tables, and so are
+        squares of up to 24 open rows whose nodes must all be matched.  Larger ones of that
+        kind, whatever the engine, are split where blocks share less than 1e-12 of the mass,
+        and large blocks are sampled by exact rejection; `SizeLimitError` if hardly any draw
+        would be accepted, and if nodes of a wide component may stay unmatched.  The
+        exception is ``engine="swap_chain"`` on squares of more than 24 open rows: its
+        samples are states of one Markov chain, approximate and dependent.
 
         Parameters
         ----------
@@ -212,8 +265,8 @@ class MatchingDistribution:
 
         Returns
         -------
-        ndarray of shape (n, m)
-            One matching per row.
+        ndarray of shape (n, n_left)
+            One matching per row; -1: unmatched.
 
         Notes
         -----
@@ -225,20 +278,35 @@ class MatchingDistribution:
         `SizeLimitError` when that is not enough.
         """
         n = check_count(n, "n", 0)
-        generator = check_rng(rng)
-        return self._embed(self._samples.sample(n, generator, self._n_jobs))
+        return self._samples.sample(n, check_rng(rng), self._n_jobs)
 
     def mode(self) -> IntArray:
-        """Return the likeliest matching, (m,): a maximum-weight assignment."""
-        return self._embed(best_matching(self._core)[None])[0]
+        """Return the likeliest matching, (n_left,): a maximum-weight assignment."""
+        return self._best.matching.astype(np.intp)
 
-    def bayes_matching(self) -> IntArray:
-        """Return the matching that minimises the expected Hamming loss, (m,).
+    def bayes_matching(self, costs: LinkCosts | None = None) -> IntArray:
+        """Return the matching with the fewest expected errors, or the least expected cost.
 
-        It maximises the sum of the marginals of its edges, hence the expected number of
-        correct edges; it need not be the likeliest matching.
+        Without `costs` it maximises the expected number of left nodes that are treated
+        rightly: matched to their partner, or left unmatched if they have none.  It need not
+        be the likeliest matching.
+
+        Parameters
+        ----------
+        costs : LinkCosts, optional
+            What missed, false and wrong links cost, and leaving a node to a person.
+
+        Returns
+        -------
+        ndarray of shape (n_left,)
+            -1: unmatched, ``pm.ABSTAINED`` (-2): left to a person.
         """
-        return bayes_matching(self.marginals, self._possible)
+        require_marginals(self._engine)
+        found = self._inferred
+        matching = bayes_assignment(
+            self._core, found.marginals, found.unmatched_left, costs
+        )
+        return matching.astype(np.intp)
 
     def k_best(self, k: int) -> KBest:
         """Return the `k` likeliest matchings, best first.
@@ -251,10 +319,10 @@ class MatchingDistribution:
         Returns
         -------
         KBest
-            ``matchings`` (n, m) and their total ``scores`` (n,), including the given edges.
+            ``matchings`` (r, n_left) and their total ``scores`` (r,), including what is
+            given.
         """
-        best = k_best(self._core, k)
-        return KBest(self._embed(best.matchings), best.scores + self._given_score)
+        return k_best_matchings(self._core, k, self._best)
 
     def kl(self, other: "MatchingDistribution") -> float:
         """Return the Kullback-Leibler divergence from `other` to this one, in nats.
@@ -262,7 +330,7 @@ class MatchingDistribution:
         Parameters
         ----------
         other : MatchingDistribution
-            A distribution over matchings of the same size.
+            A distribution over matchings of the same nodes.
 
         Returns
         -------
@@ -270,48 +338,50 @@ class MatchingDistribution:
             ``E[log p - log q]`` under this distribution p; ``inf`` if `other` rules out a
             matching that this one allows.
         """
-        if not isinstance(other, MatchingDistribution) or other.size != self.size:
+        shape = self.n_left, self.n_right
+        is_one = isinstance(other, MatchingDistribution)
+        if not is_one or (other.n_left, other.n_right) != shape:
+            got = f"{other.n_left} x {other.n_right}" if is_one else type(other)
             raise InvalidGraphError(
-                f"other must be a MatchingDistribution of size {self.size}; got "
-                f"{other.size if isinstance(other, MatchingDistribution) else type(other)}."
+                f"other must be a MatchingDistribution of {shape[0]} x {shape[1]} nodes; "
+                f"got {got}."
             )
-        possible = self._possible
-        if (possible & ~other._possible).any():
+        theirs = self._expected(_on_edges_of(self._reduced, other._reduced))
+        if theirs == -np.inf:
             return float("inf")
-        own, theirs = self._reduced_full[possible], other._reduced_full[possible]
-        gap = np.sum(self.marginals[possible] * (own - theirs))
-        log_ratio = other._inferred.log_partition - self._inferred.log_partition
-        return max(0.0, float(gap + log_ratio))
+        gap = self._expected(self._reduced) - theirs
+        return max(0.0, gap + other._log_partition - self._log_partition)
 
-    def condition(self, given: Mapping[int, int]) -> "MatchingDistribution":
-        """Return the distribution given more edges.
+    def condition(self, given: Mapping[int, int] | Known) -> "MatchingDistribution":
+        """Return the distribution given more.
 
         Parameters
         ----------
-        given : mapping from row to column
-            Edges known to be matched, in addition to those already given.
+        given : mapping from left to right node, or Known
+            What is known in addition to what was already given.
 
         Returns
         -------
         MatchingDistribution
             Same scores, engine and threads.
         """
-        more = check_given(given, self.size)
-        clash = {row: col for row, col in more.items() if self._given.get(row, col) != col}
-        if clash:
-            raise InvalidMatchingError(
-                "given edges must agree with those already given, "
-                f"{self._given}; got {clash}. Start from a distribution without them."
-            )
-        return MatchingDistribution(
-            self._scores, self._engine, given={**self._given, **more}, n_jobs=self._n_jobs
-        )
+        more = check_known(given, self._problem)
+        new = object.__new__(MatchingDistribution)
+        for name in ("_problem", "_layout", "_scores", "_engine", "_n_jobs"):
+            setattr(new, name, getattr(self, name))
+        new._known = self._known.joined(more)
+        return new
 
     def __repr__(self) -> str:
-        n_allowed = int(np.isfinite(self._scores).sum())
-        parts = [f"size={self.size}", f"edges={n_allowed}", f"engine={self._engine.name!r}"]
-        if self._given:
-            parts.append(f"given={self._given}")
+        n, k = self.n_left, self.n_right
+        parts = [
+            f"size={n}" if n == k else f"size={n} x {k}",
+            f"edges={self._problem.structure.n_edges}",
+            f"engine={self._engine.name!r}",
+        ]
+        if self._known:
+            is_plain = self._known == Known(self._known.matched)
+            parts.append(f"given={self._known.matched if is_plain else self._known}")
         if "_inferred" in self.__dict__:
             parts.append(f"log_partition={self.log_partition:.6g}")
             if self._engine.has_marginals:
@@ -320,58 +390,127 @@ class MatchingDistribution:
             parts.append("not inferred yet")
         return f"MatchingDistribution({', '.join(parts)})"
 
-    # ---- the part left open by the given edges
+    # ---- the part left open by what is given
 
     @cached_property
-    def _core(self) -> FloatArray:
-        return np.ascontiguousarray(self._scores[np.ix_(self._rows, self._cols)])
-
-    @cached_property
-    def _given_score(self) -> float:
-        return float(sum(self._scores[row, col] for row, col in self._given.items()))
-
-    @cached_property
-    def _reduction(self) -> tuple[FloatArray, float]:
-        return reduce_scores(self._core)
+    def _conditioned(self) -> tuple[Problem, BoolArray | None]:
+        if not self._known:
+            return self._problem, None
+        return condition(self._problem, self._known)
 
     @property
-    def _reduced(self) -> FloatArray:
+    def _core(self) -> Problem:
+        return self._conditioned[0]
+
+    @cached_property
+    def _best(self) -> Assignment:
+        return best_assignment(self._core)
+
+    @property
+    def _reduced(self) -> Problem:
         # Everything below works on reduced scores: their sums are small, so differences
         # such as log-probabilities keep their digits however large the scores are.
-        return self._reduction[0]
+        return self._best.reduced
 
     @property
     def _offset(self) -> float:
-        return self._reduction[1] + self._given_score
+        return float(self._best.scores[0])
 
     @cached_property
     def _inferred(self) -> InferenceResult:
-        self._engine.check_size(len(self._core))
-        return self._engine.infer(self._reduced, n_jobs=self._n_jobs, check=False)
+        return self._engine.infer_problem(self._reduced, Job(self._n_jobs))
+
+    @property
+    def _log_partition(self) -> float:
+        """Of reduced scores."""
+        return float(self._inferred.log_partition[0])
+
+    @cached_property
+    def _support(self) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """What lies in some matching, whatever its weight."""
+        return find_support(self._core, self._best.matching)
 
     @cached_property
     def _samples(self) -> Samples:
-        return self._engine.own_samples(self._core) or MatchingSamples.build(self._core)
+        return find_samples(self._core, self._engine)
 
-    @cached_property
-    def _possible(self) -> BoolArray:
-        """The edges that lie in some perfect matching, whatever their weight."""
-        return possible_edges(np.isfinite(self._reduced_full), self.mode())
+    def _expected(self, scores: Problem) -> float:
+        """Return the expected score of the matching; ``-inf`` if one that may be is not."""
+        require_marginals(self._engine)
+        found = self._inferred
+        expected = 0.0
+        for own, values, may_be in zip(
+            (found.marginals, found.unmatched_left, found.unmatched_right),
+            (scores.scores, scores.unmatched_left, scores.unmatched_right),
+            self._support,
+            strict=True,
+        ):
+            if (values[may_be] == -np.inf).any():
+                return -np.inf
+            expected += float(np.sum(own[may_be] * values[may_be]))
+        return expected
 
-    @property
-    def _reduced_full(self) -> FloatArray:
-        full = np.full((self.size, self.size), -np.inf)
-        full[np.ix_(self._rows, self._cols)] = self._reduced
-        for row, col in self._given.items():
-            full[row, col] = 0.0
-        return full
+    def _lay(self, values: FloatArray) -> Any:
+        """Return values on the edges left open in the form of the scores."""
+        is_kept = self._conditioned[1]
+        if is_kept is not None:
+            every = np.zeros(self._problem.structure.n_edges)
+            every[is_kept] = values
+            values = every
+        return _read_only(self._layout.edges(values))
 
-    def _embed(self, matchings: IntArray) -> IntArray:
-        """Complete matchings (n, open rows) of the open part by the given edges."""
-        if not self._given:
-            return matchings
-        full = np.empty((len(matchings), self.size), dtype=np.intp)
-        full[:, self._rows] = self._cols[matchings]
-        for row, col in self._given.items():
-            full[:, row] = col
-        return full
+    def _ends(self, name: str, lay: Any) -> Any:
+        ends = getattr(self._inferred, name)
+        return None if ends is None else (lay(ends[0]), lay(ends[1]))
+
+
+def _read_only(values: Any) -> Any:
+    if isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values
+
+
+def _read_only_copy(scores: Any) -> Any:
+    if isinstance(scores, EdgeScores):
+        return scores
+    if hasattr(scores, "tocoo"):
+        return scores.copy()
+    return _read_only(np.array(scores, dtype=np.float64))
+
+
+def _find_edges(problem: Problem, left: IntArray, right: IntArray) -> IntArray:
+    """Return the edges that join pairs of nodes; -1 where there is none."""
+    structure = problem.structure
+    if not structure.n_edges:
+        return np.full(np.shape(left), -1)
+    if structure.n_edges == structure.n_left * structure.n_right:
+        return left * structure.n_right + right
+    keys = structure.left * structure.n_right + structure.right
+    wanted = left * structure.n_right + right
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
+
+
+def _on_edges_of(problem: Problem, other: Problem) -> Problem:
+    """Return another problem on the edges of this one; those it lacks score ``-inf``."""
+    structure = problem.structure
+    places = _find_edges(other, structure.left, structure.right)
+    scores = np.append(other.scores, -np.inf)[places]
+    return Problem(structure, scores, other.unmatched_left, other.unmatched_right)
+
+
+def _totals(problem: Problem, matchings: IntArray) -> FloatArray:
+    """Return the scores of matchings (r, n_left); ``-inf`` if not allowed."""
+    n, k = problem.structure.n_left, problem.structure.n_right
+    scores = np.append(problem.scores, -np.inf)
+    at_once = max(_AT_ONCE // (n + k + 1), 1)
+    totals = np.zeros(len(matchings))
+    for first in range(0, len(matchings), at_once):
+        some = matchings[first : first + at_once]
+        edges = _find_edges(problem, np.arange(n), some)
+        terms = np.where(some < 0, problem.unmatched_left, scores[edges])
+        is_free = np.ones((len(some), k + 1), dtype=bool)
+        np.put_along_axis(is_free, some, False, axis=1)  # the last column: unmatched
+        others = np.where(is_free[:, :k], problem.unmatched_right, 0.0)
+        totals[first : first + at_once] = terms.sum(axis=1) + others.sum(axis=1)
+    return totals

@@ -249,6 +249,14 @@ class Problem:
         )
 
     @property
+    def is_dense_square(self) -> bool:
+        """Whether it is one graph of m x m nodes with all edges, all to be matched."""
+        structure = self.structure
+        n, k = structure.n_left, structure.n_right
+        is_dense = structure.n_graphs == 1 and n == k and structure.n_edges == n * k
+        return is_dense and self.is_perfect
+
+    @property
     def is_partial(self) -> bool:
         """Whether every node may stay unmatched."""
         return bool(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import (
     MAX_SCORE,
     SHAPES,
@@ -121,7 +121,7 @@ class Form:
     places: IntArray  # of the edges of the problem among the entries given
     template: Any = None  # the sparse array that was given
 
-    def lay(self, values: FloatArray) -> Any:
+    def lay(self, values: FloatArray | BoolArray) -> Any:
         """Return values on the edges of the problem in the form of the graph."""
         entries = np.zeros(self.n_entries, dtype=values.dtype)
         entries[self.places] = values
@@ -142,7 +142,7 @@ class Layout:
     forms: tuple[Form, ...]
     structure: Structure
 
-    def edges(self, values: FloatArray | None) -> Any:
+    def edges(self, values: FloatArray | BoolArray | None) -> Any:
         """Return values (n_edges,) on edges in the form of the scores."""
         if values is None:
             return None

@@ -201,7 +201,7 @@ def summarise(
         "n_forbidden": int((source.scores == -np.inf).sum()),
         "row_labels": source.row_labels,
         "column_labels": source.column_labels,
-        "given": sorted(distribution.given.items()),
+        "given": sorted(distribution.given.matched.items()),
         "engine": distribution.diagnostics.engine,
         "reason": distribution.diagnostics.reason,
         "is_exact": distribution.is_exact,
