@@ -61,6 +61,10 @@ APPROXIMATE = [
 ]
 
 
+# Engines that need nodes that may stay unmatched.
+PARTIAL_ONLY = [EngineCase(pm.PathTree())]
+
+
 # Engines that solve sparse, rectangular and partial problems exactly.
 PARTIAL = [
     EngineCase(pm.Enumeration(), largest=5),

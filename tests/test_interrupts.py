@@ -64,6 +64,12 @@ CASES = {
         run(pm.HuberLaw(n_samples=5), 9),
         run(pm.HuberLaw(n_samples=10**7, max_trials=10**12), 14),
     ),
+    "path_tree": (
+        lambda: pm.PathTree().infer(np.eye(3), unmatched_left=0.0, unmatched_right=0.0),
+        lambda: pm.PathTree(tol=1e-9, max_steps=10**9).infer(
+            flat, unmatched_left=0.0, unmatched_right=0.0
+        ),
+    ),
     "particles": (
         run(pm.Nesting(particles=64), 60), run(pm.Nesting(particles=100_000), 60)
     ),

@@ -9,7 +9,13 @@ import pytest
 
 import permatch as pm
 from permatch.inference.answer import CERTIFICATES
-from tests.helpers import APPROXIMATE, ENGINES, EngineCase, random_scores
+from tests.helpers import (
+    APPROXIMATE,
+    ENGINES,
+    PARTIAL_ONLY,
+    EngineCase,
+    random_scores,
+)
 
 every_engine = pytest.mark.parametrize("case", APPROXIMATE, ids=str)
 # Spread, share of forbidden edges.
@@ -43,8 +49,8 @@ def assert_same(found, other, shift=0.0):
     assert (np.abs(found.marginals - other.marginals) < nearly).all()
 
 
-def test_the_two_tables_name_every_engine():
-    named = {case.engine.name for case in ENGINES + APPROXIMATE}
+def test_the_tables_name_every_engine():
+    named = {case.engine.name for case in ENGINES + APPROXIMATE + PARTIAL_ONLY}
     assert named == set(pm.inference.ENGINES)
     exact = {case.engine.name for case in ENGINES} - {"auto"}
     assert exact == set(pm.inference.EXACT_ENGINES)

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from tests.helpers import APPROXIMATE, ENGINES
+from tests.helpers import APPROXIMATE, ENGINES, PARTIAL_ONLY
 
 # As little work as possible: without the compiler a draw takes a millisecond.
 CASES = [*ENGINES, *(case for case in APPROXIMATE if case.engine.name != "auto")]
 QUICK = {case.engine.name: case.quick or case.engine for case in CASES}
+FREE = {case.engine.name: case.engine for case in PARTIAL_ONLY}
 
 CODE = """
 import json, sys, warnings
@@ -25,8 +26,8 @@ warnings.simplefilter("ignore")
 scores, engines = json.load(sys.stdin)
 scores = np.array(scores)
 answers = {}
-for name, engine in engines.items():
-    result = eval(engine).infer(scores)
+for name, (engine, free) in engines.items():
+    result = eval(engine).infer(scores, unmatched_left=free, unmatched_right=free)
     marginals = None if result.marginals is None else result.marginals.tolist()
     answers[name] = (result.log_partition, marginals)
 d = pm.MatchingDistribution(scores)
@@ -38,9 +39,10 @@ print(json.dumps(answers))
 
 @pytest.mark.slow
 def test_plain_python_agrees_with_compiled_code(rng):
-    assert set(QUICK) == set(pm.inference.ENGINES)
+    assert set(QUICK) | set(FREE) == set(pm.inference.ENGINES)
     scores = rng.normal(size=(4, 4))
-    engines = {name: repr(engine) for name, engine in QUICK.items()}
+    engines = {name: (repr(engine), None) for name, engine in QUICK.items()}
+    engines |= {name: (repr(engine), 0.0) for name, engine in FREE.items()}
     done = subprocess.run(
         [sys.executable, "-c", CODE],
         input=json.dumps([scores.tolist(), engines]),
@@ -50,11 +52,12 @@ def test_plain_python_agrees_with_compiled_code(rng):
         check=True,
     )
     answers = json.loads(done.stdout)
-    for name, engine in QUICK.items():
+    for name, engine in (QUICK | FREE).items():
         log_partition, marginals = answers[name]
+        free = engines[name][1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # so few sweeps do not mix
-            compiled = engine.infer(scores)
+            compiled = engine.infer(scores, unmatched_left=free, unmatched_right=free)
         # Long sums of the approximate ones differ by more than a rounding or two.
         rtol = 1e-14 if compiled.is_exact else 1e-12
         assert log_partition == pytest.approx(compiled.log_partition, rel=rtol)

@@ -11,6 +11,7 @@ from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
+from permatch.inference.path_tree import PathTree
 from permatch.inference.ryser import Ryser
 from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.inference.sampling.matching_samples import MatchingSamples
@@ -45,6 +46,7 @@ __all__ = [
     "MatchingSamples",
     "Nesting",
     "NestingTable",
+    "PathTree",
     "Ryser",
     "SamplingTable",
     "SmallBatch",

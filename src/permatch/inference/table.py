@@ -14,6 +14,7 @@ from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
+from permatch.inference.path_tree import PathTree
 from permatch.inference.ryser import Ryser
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
@@ -37,6 +38,7 @@ ENGINES: dict[str, type[AbstractEngine]] = {
         Nesting,
         SwapChain,
         HuberLaw,
+        PathTree,
     )
 }
 

@@ -1,0 +1,262 @@
+"""Intervals from the path tree hold for certain, whatever the graph and the tolerance."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import permatch as pm
+from permatch import errors
+from permatch._parallel import Job
+from permatch.inference.path_walks import Walker
+from permatch.kernels import path_tree
+from permatch.scores import check_problem
+from tests.helpers import exact_partial, random_problem
+
+
+def solve(problem, **options):
+    scores, left, right = problem
+    engine = pm.PathTree(**options)
+    return engine.infer(scores, unmatched_left=left, unmatched_right=right)
+
+
+def assert_holds(found, truth):
+    """The truth, in 50 digits, is within all intervals; estimates are too."""
+    log_partition, marginals, left, right = truth
+    low, high = found.diagnostics.interval
+    assert low <= log_partition <= high
+    assert low <= found.log_partition <= high
+    for (low, high), exact, point in (
+        (found.marginal_bounds, marginals, found.marginals),
+        (found.unmatched_left_bounds, left, found.unmatched_left),
+        (found.unmatched_right_bounds, right, found.unmatched_right),
+    ):
+        assert ((low <= exact) & (exact <= high)).all()
+        assert ((low <= point) & (point <= high)).all()
+        assert ((low >= 0) & (high <= 1)).all()
+
+
+def width(ends):
+    return float((ends[1] - ends[0]).max(initial=0.0))
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 5.0, 20.0, 300.0, 3000.0])
+def test_fifty_digits_are_within_the_intervals(spread, rng):
+    for _ in range(12):
+        shape = rng.integers(0, 6, 2)
+        problem = random_problem(rng, *shape, spread, rng.choice([0.0, 0.3, 0.7]))
+        truth = exact_partial(*problem)
+        for tol in (0.5, 0.03, 1e-3, 1e-9):
+            for sides in ("both", "left", "right"):
+                found = solve(problem, tol=tol, sides=sides)
+                assert_holds(found, truth)
+                if spread > 300:  # few digits are left
+                    continue
+                assert found.diagnostics.is_converged
+                assert width(found.marginal_bounds) <= tol
+                if sides != "right":
+                    assert width(found.unmatched_left_bounds) <= tol
+                if sides != "left":
+                    assert width(found.unmatched_right_bounds) <= tol
+            few = solve(problem, tol=tol, max_steps=int(rng.integers(0, 4)))
+            assert_holds(few, truth)
+        np.testing.assert_allclose(found.marginals, truth[1], rtol=0, atol=1e-9)
+
+
+def small_graphs(rng, n_graphs, spread, largest=4):
+    """Many small graphs as one problem."""
+    blocks = [
+        random_problem(rng, *rng.integers(1, largest + 1, 2), spread, 0.3)
+        for _ in range(n_graphs)
+    ]
+    scores, left, right = map(list, zip(*blocks, strict=True))
+    return check_problem(scores, left, right)[0]
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 30.0])
+def test_many_graphs_against_enumeration(spread, rng):
+    problem = small_graphs(rng, 300, spread)
+    exact = pm.Enumeration().infer_problem(problem, Job())
+    for tol in (0.3, 0.02, 1e-6):
+        found = pm.PathTree(tol=tol).infer_problem(problem, Job())
+        for name in ("marginal", "unmatched_left", "unmatched_right"):
+            low, high = getattr(found, f"{name}_bounds")
+            truth = getattr(exact, name + "s" * (name == "marginal"))
+            assert ((low - 1e-13 <= truth) & (truth <= high + 1e-13)).all()
+        off = np.abs(found.log_partition - exact.log_partition)
+        assert (off <= found.log_partition_error + 1e-9).all()
+    assert found.diagnostics.n_graphs == 300
+
+
+def test_the_whole_tree_is_exact(rng):
+    for spread in (1.0, 10.0):
+        problem = random_problem(rng, 5, 5, spread, 0.2)
+        log_partition, marginals, left, _ = exact_partial(*problem)
+        found = solve(problem, tol=0.0, max_steps=10**6)
+        np.testing.assert_allclose(found.marginals, marginals, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.unmatched_left, left, rtol=0, atol=1e-12)
+        assert found.log_partition == pytest.approx(float(log_partition), abs=1e-9)
+
+
+def test_logarithms_and_plain_odds_agree(rng, monkeypatch):
+    problem = random_problem(rng, 30, 30, 2.0, 0.9)
+    plain = solve(problem, tol=1e-4)
+    monkeypatch.setattr("permatch.inference.path_walks._LARGEST", 1.0)
+    logs = solve(problem, tol=1e-4)
+    assert Walker(check_problem(*problem)[0]).tree.is_log
+    assert np.abs(logs.marginals - plain.marginals).max() < 2e-4
+    assert logs.log_partition == pytest.approx(plain.log_partition, abs=1e-2)
+
+
+def sparse_edges(rng, n, degree=3, spread=1.0):
+    codes = np.unique(rng.integers(0, n * n, degree * n))
+    return pm.EdgeScores(codes // n, codes % n, spread * rng.normal(size=len(codes)), n, n)
+
+
+def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
+    monkeypatch.setattr("permatch.inference.path_walks._ROOTS_PER_TASK", 16)
+    edges = sparse_edges(rng, 300)
+    engine = pm.PathTree(tol=0.02)
+    asked = {"unmatched_left": 0.0, "unmatched_right": 0.5}
+    one, more = (engine.infer(edges, n_jobs=n, **asked) for n in (1, 3))
+    for name in ("marginals", "unmatched_left", "unmatched_right", "marginal_bounds"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(more, name))
+    assert one.diagnostics.interval == more.diagnostics.interval
+    assert one.log_partition == more.log_partition
+
+
+def test_rows_sum_to_one_and_intervals_say_so(rng):
+    edges = sparse_edges(rng, 200, spread=2.0)
+    found = pm.PathTree(sides="left").infer(edges, unmatched_left=0.0, unmatched_right=0.0)
+    rows = np.bincount(edges.left, found.marginals, 200) + found.unmatched_left
+    np.testing.assert_allclose(rows, 1, rtol=0, atol=1e-12)
+    low, high = found.marginal_bounds
+    cols = [np.bincount(edges.right, ends, 200) for ends in (low, high)]
+    assert (found.unmatched_right_bounds[0] <= 1 - cols[0] + 1e-12).all()
+    assert (found.unmatched_right_bounds[1] >= 1 - cols[1] - 1e-12).all()
+    assert found.marginal_errors == pytest.approx(
+        np.maximum(high - found.marginals, found.marginals - low)
+    )
+
+
+def test_isolated_nodes_and_graphs_without_edges():
+    edges = pm.EdgeScores([1], [2], [0.0], n_left=3, n_right=4)
+    found = pm.PathTree().infer(edges, unmatched_left=0.0, unmatched_right=[1.0, 1, 0, 1])
+    np.testing.assert_allclose(found.unmatched_left, [1.0, 0.5, 1.0])
+    np.testing.assert_allclose(found.unmatched_right, [1.0, 1.0, 0.5, 1.0])
+    assert found.log_partition == pytest.approx(3.0 + np.log(2.0))
+    for shape in ((0, 0), (0, 3), (3, 0), (2, 2)):
+        none = pm.PathTree().infer(
+            np.full(shape, -np.inf), unmatched_left=2.0, unmatched_right=-1.0
+        )
+        assert none.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
+        assert (none.unmatched_left == 1).all()
+        assert (none.unmatched_right == 1).all()
+    nothing = pm.PathTree().infer([], unmatched_left=0.0, unmatched_right=0.0)
+    assert nothing.diagnostics.interval is None
+
+
+def test_a_long_chain_is_exact():
+    # 2 n nodes in a row with strong odds: paths as long as the graph.
+    n = 400
+    left = np.repeat(np.arange(n), 2)[1:]
+    right = np.repeat(np.arange(n), 2)[:-1]
+    edges = pm.EdgeScores(left, right, np.full(2 * n - 1, 4.0))
+    found = pm.PathTree(tol=1e-8).infer(edges, unmatched_left=0.0, unmatched_right=0.0)
+    ratio, log_partition = 1.0, 0.0
+    for _ in range(2 * n):
+        log_partition -= np.log(ratio)
+        ratio = 1.0 / (1.0 + np.exp(4.0) * ratio)
+    assert found.log_partition == pytest.approx(log_partition, abs=1e-5)
+    assert found.diagnostics.is_converged
+
+
+def test_scores_whose_digits_are_lost_leave_wide_intervals_that_hold():
+    scores = np.array([[1e300, 1e300], [-1e300, 3.0]])
+    found = pm.PathTree().infer(scores, unmatched_left=0.0, unmatched_right=0.0)
+    low, high = found.marginal_bounds
+    assert (low <= high).all()
+    assert not found.diagnostics.is_converged
+    # A score that forbids as well as -inf does not spoil the rest.
+    other = np.array([[0.0, -1e300], [1.0, 2.0]])
+    found = pm.PathTree().infer(other, unmatched_left=0.0, unmatched_right=0.0)
+    other[0, 1] = -np.inf
+    same = pm.PathTree().infer(other, unmatched_left=0.0, unmatched_right=0.0)
+    np.testing.assert_allclose(found.marginals, same.marginals, atol=1e-12)
+
+
+def test_steps_run_out(rng):
+    edges = sparse_edges(rng, 100, degree=4, spread=2.0)
+    asked = {"unmatched_left": 0.0, "unmatched_right": 0.0}
+    few = pm.PathTree(tol=1e-4, max_steps=20).infer(edges, **asked)
+    told = few.diagnostics
+    assert not told.is_converged
+    assert told.certificate == told.interval_certificate == "rigorous"
+    assert told.figures["n_wide"] > 0
+    assert any("did not reach a width of 0.0001" in note for note in told.notes)
+    more = pm.PathTree(tol=0.02, max_steps=10**6).infer(edges, **asked)
+    assert more.diagnostics.is_converged
+    assert (few.marginal_bounds[0] <= more.marginal_bounds[1]).all()  # they overlap
+    assert (more.marginal_bounds[0] <= few.marginal_bounds[1]).all()
+
+
+def test_a_budget_leaves_every_node_an_interval(rng):
+    edges = sparse_edges(rng, 200, degree=4, spread=2.0)
+    problem, _ = check_problem(edges, 0.0, 0.0)
+    engine = pm.PathTree(tol=0.05)
+    answer, left, right = engine.bounds_within(problem, 60.0, Job())
+    assert left.all()
+    assert right.all()
+    hurried, left, right = replace(engine, tol=1e-6).bounds_within(problem, 1e-9, Job())
+    assert not left.all()
+    assert not right.all()
+    low, high = hurried.marginal_bounds
+    assert (low <= answer.marginal_bounds[1]).all()
+    assert (answer.marginal_bounds[0] <= high).all()
+    assert width(answer.marginal_bounds) <= 0.05
+    assert (
+        not pm.PathTree(tol=1e-6, budget=1e-9)
+        .infer(edges, unmatched_left=0.0, unmatched_right=0.0)
+        .diagnostics.is_converged
+    )
+
+
+def test_walks_leave_their_space_clean(rng):
+    problem, _ = check_problem(sparse_edges(rng, 50), 0.0, 0.0)
+    walker = Walker(problem)
+    space = walker._new_space()
+    n_nodes, n_links = 100, len(walker.plan.nodes)
+    for is_ordered in (False, True):
+        path_tree.bound_roots(
+            walker.tree, space, np.arange(n_nodes), is_ordered, 1e-3, 50,
+            np.empty((n_links, 3)), np.empty((n_nodes, 3)), np.empty(n_nodes),
+            np.empty((n_nodes, 2), dtype=np.int64),
+        )  # fmt: skip
+        assert not space.state.any()
+
+
+def test_the_plan_of_a_structure_is_made_once(rng):
+    problem, _ = check_problem(sparse_edges(rng, 20), 0.0, 0.0)
+    again = replace(problem, scores=problem.scores + 1.0)
+    assert Walker(problem).plan is Walker(again).plan
+
+
+def test_nodes_that_must_be_matched_are_refused():
+    scores = np.zeros((3, 3))
+    with pytest.raises(errors.PartialMatchingError, match="no unmatched scores were given"):
+        pm.PathTree().infer(scores)
+    with pytest.raises(errors.PartialMatchingError, match="right node 1 must be matched, "):
+        pm.PathTree().infer(
+            scores, unmatched_left=0.0, unmatched_right=[0.0, -np.inf, -np.inf]
+        )
+
+
+def test_options_are_checked():
+    with pytest.raises(errors.InvalidOptionError, match="sides of PathTree must be one of"):
+        pm.PathTree(sides="top")
+    with pytest.raises(errors.InvalidOptionError, match="tol of PathTree"):
+        pm.PathTree(tol=-0.1)
+    with pytest.raises(errors.InvalidOptionError, match="max_steps of PathTree"):
+        pm.PathTree(max_steps=-1)
+    with pytest.raises(errors.InvalidOptionError, match="budget of PathTree"):
+        pm.PathTree(budget=0)
