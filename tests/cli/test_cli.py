@@ -139,7 +139,7 @@ def test_ctrl_c_exits_with_130(call, monkeypatch):
 def test_engines_lists_every_engine(call):
     from permatch.inference import ENGINES
 
-    output = call("engines", env={"COLUMNS": "160"}).output
+    output = call("engines", env={"COLUMNS": "200"}).output
     assert all(re.search(rf"^{name} ", output, re.MULTILINE) for name in ENGINES)
     for words in ("exact up to size 30", "approximate", "O(m 2^m)", "O(m^2) per draw"):
         assert words in " ".join(output.split())
