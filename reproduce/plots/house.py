@@ -1,4 +1,7 @@
-"""Pictures of the CMU House: losses by the gap between frames, and matched landmarks."""
+"""Pictures of the CMU House: losses by the gap between frames, and matched landmarks.
+
+All draw on `ax`, by default on a new figure, and return what they drew on.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,13 +36,6 @@ def gap_curve(lines: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) -> "
     lines : iterable of dict
         With ``gap`` and, for the methods there are, their loss under their own name and its
         standard error as ``..._error``, as from `cmu_house.summarise`.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------
@@ -95,13 +91,6 @@ def matched_landmarks(
         Landmark i of the first frame goes to landmark ``matching[i]`` of the second.
     title : str
         What stands before the numbers of right and wrong matches.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Pictures of learning to rank: NDCG curves, single queries, sample sizes, run times."""
+"""Pictures of learning to rank: NDCG curves, single queries, sample sizes, run times.
+
+All draw on `ax`, by default on a new figure, and return what they drew on.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,13 +67,6 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     lines : iterable of dict
         With ``method``, ``subset_size``, ``ndcg``, ``spread`` and ``variant``, as from
         `reproduce.experiments.ranking_summary.summarise`.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------
@@ -84,37 +80,15 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     ['RankMatch, M = 3']
     """
     axes = new_axes(ax)
-    lowest, highest = 1.0, 0.0
     for line in lines:
-        _, color, marker, style = STYLES.get(line["method"], (None, *_OTHER))
-        mean = np.asarray(line["ndcg"], dtype=float)
-        cuts = np.arange(1, len(mean) + 1)
         label = label_of(line)
         if line.get("variant", "paper") != "paper":
             label += " (LETOR's NDCG)"
-        axes.plot(
-            cuts,
-            mean,
-            color=color,
-            marker=marker,
-            linestyle=style,
-            label=label,
-            markersize=4,
-        )
-        spread = np.asarray(0.0 if line["spread"] is None else line["spread"])
-        if line["spread"] is not None:
-            axes.fill_between(
-                cuts, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0
-            )
-        lowest = min(lowest, float((mean - spread).min()))
-        highest = max(highest, float((mean + spread).max()))
+        cuts = range(1, len(line["ndcg"]) + 1)
+        _draw_band(axes, line["method"], label, cuts, line["ndcg"], line["spread"])
     axes.set_xlabel("k, number of documents")
     axes.set_xticks(range(1, 11))
-    axes.grid(alpha=0.25)
-    if axes.get_lines():
-        bottom = _begin(axes, lowest, highest)
-        axes.set_ylabel(f"NDCG@k on test queries\n({_axis_note(bottom)})")
-        axes.legend(frameon=False)
+    _finish_curves(axes, "NDCG@k")
     return axes
 
 
@@ -136,13 +110,6 @@ def query_differences(
         What the two are called.
     interval : pair of float, optional
         Of the mean difference, drawn as a band.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------
@@ -189,13 +156,6 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     lines : iterable of dict
         With ``method``, ``n_subsets``, ``mean`` and ``spread``, as from
         `reproduce.experiments.ohsumed_sample_size.summarise`; differences are not drawn.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------
@@ -213,29 +173,19 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     for line in lines:
         if line["method"] in STYLES:
             curves.setdefault(line["method"], []).append(line)
-    lowest, highest = 1.0, 0.0
     for method, found in curves.items():
-        label, color, marker, style = STYLES[method]
         found = sorted(found, key=lambda line: line["n_subsets"])
         shares = [line["n_subsets"] for line in found]
-        mean = np.array([line["mean"] for line in found])
-        spread = np.array([line["spread"] or 0.0 for line in found])
-        axes.plot(shares, mean, color=color, marker=marker, linestyle=style, label=label)
-        axes.fill_between(
-            shares, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0
-        )
-        lowest = min(lowest, float((mean - spread).min()))
-        highest = max(highest, float((mean + spread).max()))
+        mean = [line["mean"] for line in found]
+        spread = [line["spread"] or 0.0 for line in found]
+        _draw_band(axes, method, STYLES[method][0], shares, mean, spread)
     axes.set_xlabel("subsets per query, as a multiple of D·M (log scale)")
-    axes.grid(alpha=0.25)
     if curves:
         axes.set_xscale("log")
         shares = sorted({line["n_subsets"] for found in curves.values() for line in found})
         axes.set_xticks(shares, [f"{share:g}" for share in shares])
         axes.minorticks_off()
-        bottom = _begin(axes, lowest, highest)
-        axes.set_ylabel(f"{NDCG @ 1} on test queries\n({_axis_note(bottom)})")
-        axes.legend(frameon=False)
+    _finish_curves(axes, str(NDCG @ 1))
     return axes
 
 
@@ -249,13 +199,6 @@ def runtime_bars(lines: Lines, ax: "Axes | None" = None) -> "Axes":
         ``paper_margin``, as from `reproduce.experiments.rank_runtime.summarise`.  Where
         there is a ``model_range`` or ``margin_range``, a line from the fastest to the
         slowest repeat is drawn.
-    ax : matplotlib Axes, optional
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
 
     Examples
     --------
@@ -313,13 +256,28 @@ def _size_labels(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _begin(axes: "Axes", lowest: float, highest: float) -> float:
-    """Let the vertical axis begin below the curves; return where."""
+def _draw_band(
+    axes: "Axes", method: str, label: str, x: Sequence[float], mean: Any, spread: Any
+) -> None:
+    """Draw a curve, with a band of one `spread` to either side unless it is None."""
+    _, color, marker, style = STYLES.get(method, (None, *_OTHER))
+    axes.plot(
+        x, mean, color=color, marker=marker, linestyle=style, label=label, markersize=4
+    )
+    if spread is not None:
+        low, high = np.subtract(mean, spread), np.add(mean, spread)
+        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _finish_curves(axes: "Axes", measure: str) -> None:
+    """Let the vertical axis begin below the curves, and say where."""
+    axes.grid(alpha=0.25)
+    if not axes.get_lines():
+        return
+    lowest, highest = axes.dataLim.intervaly
     room = 0.08 * (highest - lowest) + 0.002
-    bottom = max(0.0, np.floor(100 * (lowest - room)) / 100)
+    bottom = max(0.0, float(np.floor(100 * (lowest - room)) / 100))
     axes.set_ylim(bottom, highest + room)
-    return float(bottom)
-
-
-def _axis_note(bottom: float) -> str:
-    return "axis from 0" if bottom == 0.0 else f"axis begins at {bottom:.2f}, not at 0"
+    note = "axis from 0" if bottom == 0.0 else f"axis begins at {bottom:.2f}, not at 0"
+    axes.set_ylabel(f"{measure} on test queries\n({note})")
+    axes.legend(frameon=False)
