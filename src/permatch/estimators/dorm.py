@@ -33,52 +33,24 @@ class DORM(LinearRanker):
         with weights proportional to the discount, for which the maximum is a sort.
     alpha : float
         Strength of the penalty, above 0, on the coefficients of the scaled features.
-    position_weights : None, "discount" or sequence of M numbers
-        Weights of the positions of a subset, best first, non-increasing; default:
-        M - 1, ..., 1, 0.
-    n_subsets : float
-        Subsets per query, as a multiple of documents x M.
+    position_weights, n_subsets
+        As in `RankMatch`.
     loss : {"ndcg", "dcg", "hamming"}
         Margin for subsets: 1 - NDCG, the same without dividing by the best possible, or the
         share of positions with a document of another grade.
-    ties : {"average", "first"}
-        Documents of equal grade in a subset share the mean weight of their positions, or
-        keep the order drawn.
-    missing_grades : {"skip", "fill"}
-        With a fixed size M, skip queries that lack a grade other queries have, or draw
-        subsets with the grades they have.
-    query_weight : {"observations", "queries", "per_document", "per_relevant"}
-        Weight of a query: its number of observations (1 for "all"), 1, 1 / its documents,
-        or 1 / its documents of grade 1 or higher.
-    scaling : None, "minmax" or "standard"
-        Scale features within each query first, as `QueryScaler` does.
-    scale_features : bool
-        Penalise every feature in units of its standard deviation within queries.
+    ties, missing_grades, query_weight, scaling, scale_features
+        As in `RankMatch`.
     tol : float
         Duality gap to reach, as a fraction of the objective.
     max_iter : int
         Maximum rounds of the bundle solver.
-    warm_start : bool
-        Start from the ``coef_`` of the last fit instead of zero.
-    random_state : int
-        Seed of the subsets.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  Results do not depend on it.
-    verbose : bool
-        Show a progress bar.
+    warm_start, random_state, n_jobs, verbose
+        As in `RankMatch`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        One coefficient per feature, in the units of the (query-scaled) features.
-    scale_ : ndarray of shape (d,)
-        Divisor of every feature in the penalty.
-    n_features_in_ : int
-        Number of features, d.
-    feature_names_ : list of str or None
-        Their names, if known.
-    n_observations_ : int
-        Lists or subsets learned from.
+    coef_, scale_, n_features_in_, feature_names_, n_observations_
+        As in `RankMatch`.
     n_iter_ : int
         Rounds of the bundle solver.
     is_converged_ : bool

@@ -30,24 +30,13 @@ class QueryRidge(LinearRanker):
     ----------
     alpha : float
         Strength of the penalty, above 0, on the coefficients of the scaled features.
-    scaling : None, "minmax" or "standard"
-        Scale features within each query first, as `QueryScaler` does; `predict` then needs
-        the queries.
-    scale_features : bool
-        Penalise every feature in units of its standard deviation within queries.
-    n_jobs : int, optional
-        Threads; None means one, -1 all processors.  Results do not depend on it.
+    scaling, scale_features, n_jobs
+        As in `RankMatch`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        One coefficient per feature, in the units of the (query-scaled) features.
-    scale_ : ndarray of shape (d,)
-        Divisor of every feature in the penalty.
-    n_features_in_ : int
-        Number of features, d.
-    feature_names_ : list of str or None
-        Their names, if known.
+    coef_, scale_, n_features_in_, feature_names_
+        As in `RankMatch`.
     n_observations_ : int
         Number of training documents.
     n_iter_, is_converged_, history_

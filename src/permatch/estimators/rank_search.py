@@ -44,21 +44,12 @@ class RankerSearch(AlphaSearch, LinearRanker):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            One row of features per document.
-        y : array of shape (n,)
-            Grades: whole numbers from 0, the best highest.
-        qid : array of shape (n,), optional
-            The query of every document.
-        group : array of shape (q,), optional
-            Instead of `qid`: the number of consecutive rows of each query.
-        sample_weight : array of shape (n,), optional
-            The weight of each document's query in training, equal for all documents of a
-            query.
+        X, y, qid, group, sample_weight
+            As in `BaseRanker.fit`.
         validation : tuple (X, y, qid), optional
             Judged lists to choose alpha on, never trained on; default: split by `cv`.
         feature_names : sequence of str, optional
-            A name per feature, saved with the model; default: the columns of a DataFrame.
+            As in `BaseRanker.fit`.
 
         Returns
         -------

@@ -166,14 +166,8 @@ class BaseRanker(BaseModel):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            One row of features per document.
-        y : array of shape (n,)
-            Grades.
-        qid : array of shape (n,), optional
-            The query of every document.
-        group : array of shape (q,), optional
-            Instead of `qid`: the number of consecutive rows of each query.
+        X, y, qid, group
+            As in `fit`.
         sample_weight : array of shape (n,), optional
             The weight of every document's query in the average.
 
