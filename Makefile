@@ -9,6 +9,14 @@ PIP    := $(RUN) pip install -qq --disable-pip-version-check
 PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 # Every processor has a test to run: more threads would be in each other's way.
 export OPENBLAS_NUM_THREADS ?= 1
+# Types are checked while the tests run; the report is shown at the end.
+TYPES := $(RUN) basedpyright --pythonpath $(VENV)/bin/python
+define TYPES_AND_TESTS
+@echo '$(TYPES) & pytest $(1)'
+@$(TYPES) >$(VENV)/types.log 2>&1 & types=$$!; trap 'kill $$types' INT; \
+  $(RUN) pytest $(1) $(PYTEST_ARGS); tests=$$?; \
+  wait $$types || tests=1; cat $(VENV)/types.log; exit $$tests
+endef
 BENCH_ARGS  ?=
 OUT         := results
 # The newest supported Python installed; a version manager's empty stub does not count.
@@ -17,7 +25,7 @@ NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-oldest test-newest lint format bench reproduce docs figures clean
+.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -27,11 +35,11 @@ help:  ## show this list
 demo: $(VENV)/demo.stamp  ## run the demo; writes a page to permatch-demo/
 	@$(RUN) permatch demo
 
-check: lint  ## lint, then run the quick tests
-	$(RUN) pytest -m "not slow and not gpu and not data" $(PYTEST_ARGS)
+check: style  ## lint and run the quick tests
+	$(call TYPES_AND_TESTS,-m "not slow and not gpu and not data")
 
-test: lint  ## lint, then run all tests
-	$(RUN) pytest -m "not gpu and not data" $(PYTEST_ARGS)
+test: style  ## lint and run all tests
+	$(call TYPES_AND_TESTS,-m "not gpu and not data")
 
 # Old packages use features that newer versions of their dependencies have deprecated.
 test-oldest: .venv-oldest/test.stamp  ## run all tests with the oldest supported dependencies
@@ -41,10 +49,12 @@ test-oldest: .venv-oldest/test.stamp  ## run all tests with the oldest supported
 test-newest: .venv-newest/test.stamp  ## run all tests with the newest Python and dependencies
 	.venv-newest/bin/python -m pytest -m "not gpu and not data" $(PYTEST_ARGS)
 
-lint: $(VENV)/dev.stamp  ## check style, formatting, types and the import contract
+lint: style  ## check style, formatting, types and the import contract
+	$(TYPES)
+
+style: $(VENV)/dev.stamp
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) basedpyright --pythonpath $(VENV)/bin/python
 	$(VENV)/bin/lint-imports
 
 format: $(VENV)/dev.stamp  ## format the code and apply safe fixes
