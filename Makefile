@@ -9,6 +9,8 @@ PIP    := $(RUN) pip install -qq --disable-pip-version-check
 PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 # Every processor has a test to run: more threads would be in each other's way.
 export OPENBLAS_NUM_THREADS ?= 1
+# Compiled tests are kept: compiling them takes longer than most of them.
+unexport PYTHONDONTWRITEBYTECODE
 # Types are checked while the tests run; the report is shown at the end.
 TYPES := $(RUN) basedpyright --pythonpath $(VENV)/bin/python
 define TYPES_AND_TESTS
@@ -36,7 +38,7 @@ demo: $(VENV)/demo.stamp  ## run the demo; writes a page to permatch-demo/
 	@$(RUN) permatch demo
 
 check: style  ## lint and run the quick tests
-	$(call TYPES_AND_TESTS,-m "not slow and not gpu and not data")
+	$(call TYPES_AND_TESTS,-m "not slow and not gpu and not data" tests src)
 
 test: style  ## lint and run all tests
 	$(call TYPES_AND_TESTS,-m "not gpu and not data")

@@ -13,11 +13,15 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "permatch-quick", settings.get_profile("permatch"), max_examples=25
+)
 settings.load_profile("permatch")
 
-#: Tests that run experiments, or start commands and browsers: too slow for a quick check.
+#: Tests that run experiments, rivals, commands and browsers: too slow for a quick check.
 SLOW = (
     "reproduce/",
+    "tests/benchmarks/",
     "tests/cli/",
     "tests/pages/",
     "tests/estimators/test_map_matching_noisy.py",
@@ -25,6 +29,24 @@ SLOW = (
     "tests/test_readme.py::test_commands",
     "tests/test_wheel.py",
 )
+
+
+def is_quick(config):
+    """Return whether slow tests are left out."""
+    return "not slow" in config.option.markexpr
+
+
+def pytest_configure(config):
+    """Draw fewer examples for a quick check."""
+    if is_quick(config):
+        settings.load_profile("permatch-quick")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import files of slow tests that will not run: it takes seconds."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    is_slow = name in SLOW or f"{name}/" in SLOW
+    return True if is_slow and is_quick(config) else None
 
 
 def pytest_collection_modifyitems(items):
