@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import chi2
 
 import permatch as pm
 from permatch import errors
@@ -260,3 +261,77 @@ def test_knowledge_that_does_not_fit_the_graph():
 def test_one_graph_only():
     with pytest.raises(errors.ScoreShapeError, match="one graph: .* got 2 graphs"):
         pm.MatchingDistribution(np.zeros((2, 3, 3)))
+
+
+# ---- samples
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_samples_follow_the_distribution(seed):
+    rng = np.random.default_rng(seed)
+    parts = random_problem(rng, largest=4, spread=1.0)
+    d = make(parts)
+    n = 20_000
+    drawn = d.sample(n, rng=seed)
+    matchings, log_probs, _ = truth(parts)
+    places = {tuple(y): r for r, y in enumerate(matchings)}
+    observed = np.bincount([places[tuple(y)] for y in drawn], minlength=len(matchings))
+    expected = n * np.exp(log_probs)
+    rare = expected < 5
+    observed = np.append(observed[~rare], observed[rare].sum())
+    expected = np.append(expected[~rare], expected[rare].sum())
+    keep = expected > 0
+    statistic = ((observed[keep] - expected[keep]) ** 2 / expected[keep]).sum()
+    assert chi2.sf(statistic, max(keep.sum() - 1, 1)) > 1e-4
+
+
+def test_samples_agree_with_what_is_given(rng):
+    parts = (rng.normal(size=(4, 5)), np.zeros(4), np.zeros(5))
+    known = pm.Known({0: 1, 1: -1}, apart=[(2, 3)], unmatched_right=[0])
+    drawn = make(parts, given=known).sample(200, rng=0)
+    assert (drawn[:, 0] == 1).all()
+    assert (drawn[:, 1] == -1).all()
+    assert (drawn[:, 2] != 3).all()
+    assert (drawn != 0).all()
+    assert len(np.unique(drawn, axis=0)) > 5
+    np.testing.assert_array_equal(
+        make(parts, given=known, n_jobs=2).sample(200, rng=0), drawn
+    )
+
+
+def band(n, half, rng):
+    left = np.repeat(np.arange(n), 2 * half + 1)
+    right = left + np.tile(np.arange(-half, half + 1), n)
+    ok = (right >= 0) & (right < n)
+    scores = rng.normal(size=ok.sum())
+    return pm.EdgeScores(left[ok], right[ok], scores, n, n)
+
+
+@pytest.mark.parametrize("free", [0.0, None])
+def test_samples_of_a_long_band_have_the_exact_marginals(free, rng):
+    edges = band(60, 2, rng)
+    d = pm.MatchingDistribution(
+        edges, "frontier", unmatched_left=free, unmatched_right=free
+    )
+    drawn = d.sample(4000, rng=1)
+    frequency = (drawn[:, edges.left] == edges.right).mean(axis=0)
+    deviation = np.sqrt(d.marginals * (1 - d.marginals) / 4000) + 1 / 4000
+    assert (np.abs(frequency - d.marginals) < 5 * deviation).all()
+    assert drawn.dtype == np.intp
+
+
+def test_wide_and_narrow_components_together(rng):
+    scores = np.full((30, 32), -INF)
+    scores[:26, :26] = rng.normal(size=(26, 26))  # too wide for a table
+    scores[26:29, 26:30] = rng.normal(size=(3, 4))
+    scores[29, 30] = 0.0
+    left, right = np.full(30, -INF), np.full(32, -INF)
+    left[26:], right[26:] = 0.0, 0.0
+    d = make((scores, left, right))
+    drawn = d.sample(300, rng=0)
+    assert (np.sort(drawn[:, :26], axis=1) == np.arange(26)).all()
+    assert set(np.unique(drawn[:, 26:29])) <= {-1, 26, 27, 28, 29}
+    assert set(np.unique(drawn[:, 29])) == {-1, 30}
+    left[0] = 0.0
+    with pytest.raises(errors.SizeLimitError, match=r"at most 24; .*\(26 x 26"):
+        make((scores, left, right)).sample(1)

@@ -1,17 +1,75 @@
-"""Where the samples of one problem come from."""
+"""Where the samples of one problem come from, component by component."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import IntArray
+from permatch._types import BoolArray, IntArray
 from permatch.errors import SizeLimitError
 from permatch.inference.base import AbstractEngine, Samples
+from permatch.inference.frontier import Frontier
+from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.inference.sampling.matching_samples import MatchingSamples
+from permatch.inference.subset_dp import SubsetDP
+from permatch.kernels.frontier_plan import frontier_plan
 from permatch.problems import Problem
 
+# A large square is left to the frontier up to this width.
+_NARROW = 20
 
-def find_samples(problem: Problem, engine: AbstractEngine) -> Samples:
+
+@dataclass(frozen=True, eq=False)
+class ProblemSamples:
+    """Sources of samples of parts of a problem, put together.
+
+    Attributes
+    ----------
+    fixed : ndarray of shape (n_left,)
+        The matching of nodes that have no choice.
+    parts : sequence of (left nodes, right nodes, source)
+        What is drawn, and the numbers in the problem of the nodes that it is about.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from permatch.inference import AutoEngine
+    >>> from permatch.scores import check_problem
+    >>> problem, _ = check_problem(np.eye(3), 0.0, 0.0)
+    >>> find_samples(problem, AutoEngine()).sample(2, np.random.default_rng(0)).shape
+    (2, 3)
+    """
+
+    fixed: IntArray
+    parts: Sequence[tuple[IntArray, IntArray, Samples]]
+
+    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
+        """Draw `n` matchings; the same for every `n_jobs`.
+
+        Parameters
+        ----------
+        n : int
+            Number of matchings.
+        rng : numpy.random.Generator
+            Source of all randomness.
+        n_jobs : int
+            Threads.
+
+        Returns
+        -------
+        ndarray of shape (n, n_left)
+            One matching per row, -1 for unmatched nodes.
+        """
+        drawn = [source.sample(n, rng, n_jobs) for *_, source in self.parts]
+        if len(drawn) == 1 and len(self.parts[0][0]) == len(self.fixed):
+            return drawn[0]
+        matchings = np.tile(self.fixed, (n, 1))
+        for (left, right, _), some in zip(self.parts, drawn, strict=True):
+            matchings[:, left] = np.append(right, -1)[some]
+        return matchings
+
+
+def find_samples(problem: Problem, engine: AbstractEngine) -> ProblemSamples:
     """Return the source of samples of a problem with one graph that has a matching.
 
     Parameters
@@ -19,51 +77,77 @@ def find_samples(problem: Problem, engine: AbstractEngine) -> Samples:
     problem : Problem
         One graph.
     engine : AbstractEngine
-        Asked for samples of its own.
+        Asked for samples of its own, of squares whose nodes must all be matched.
 
     Returns
     -------
-    Samples
+    ProblemSamples
         Of matchings (n, n_left), -1 for unmatched.
     """
     structure = problem.structure
+    found = structure.components
+    fixed = np.full(structure.n_left, -1, dtype=np.intp)
+    is_pair = found.n_edges == 1
+    is_pair &= ~_has_free_nodes(problem)
+    paired = np.isin(found.of_left, np.nonzero(is_pair)[0])
+    fixed[paired] = structure.right[structure.starts[:-1][paired]]
+    (is_open,) = np.nonzero(~is_pair)
     if structure.n_left == structure.n_right and problem.is_perfect:
-        return _SquareSamples.build(problem, engine)
-    raise SizeLimitError(
-        "samples of graphs whose nodes may stay unmatched are not available."
-    )
+        parts = _square_parts(problem, is_open, engine)
+    else:
+        parts = _component_parts(problem, is_open)
+    return ProblemSamples(fixed, parts)
 
 
-@dataclass(frozen=True, eq=False)
-class _SquareSamples:
-    """Samples of a square whose nodes must all be matched.
+_Part = tuple[IntArray, IntArray, Samples]
 
-    Pairs that have no other choice are left out of what is drawn from.
-    """
 
-    rows: IntArray
-    cols: IntArray
-    fixed: IntArray  # the matching where it is fixed
-    source: Samples
+def _square_parts(
+    problem: Problem, is_open: IntArray, engine: AbstractEngine
+) -> list[_Part]:
+    """Return the source for all open nodes of a square that must be matched, as one."""
+    found = problem.structure.components
+    (rows,) = np.nonzero(np.isin(found.of_left, is_open))
+    (cols,) = np.nonzero(np.isin(found.of_right, is_open))
+    core = np.ascontiguousarray(problem.dense()[np.ix_(rows, cols)])
+    source = engine.own_samples(core)
+    if source is None and len(rows) > SubsetDP().max_size:
+        if frontier_plan(problem.structure).widest <= _NARROW:
+            return _component_parts(problem, is_open)
+    return [(rows, cols, source or MatchingSamples.build(core))]
 
-    @classmethod
-    def build(cls, problem: Problem, engine: AbstractEngine) -> "_SquareSamples":
-        found, structure = problem.structure.components, problem.structure
-        is_open = found.n_edges > 1
-        (rows,) = np.nonzero(is_open[found.of_left])
-        (cols,) = np.nonzero(is_open[found.of_right])
-        fixed = np.zeros(structure.n_left, dtype=np.intp)
-        is_fixed = ~is_open[found.of_left]
-        fixed[is_fixed] = structure.right[structure.starts[:-1][is_fixed]]
-        core = np.ascontiguousarray(problem.dense()[np.ix_(rows, cols)])
-        source = engine.own_samples(core) or MatchingSamples.build(core)
-        return cls(rows, cols, fixed, source)
 
-    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
-        """Draw `n` matchings; the same for every `n_jobs`."""
-        drawn = self.source.sample(n, rng, n_jobs)
-        if len(self.rows) == len(self.fixed):
-            return drawn
-        matchings = np.tile(self.fixed, (n, 1))
-        matchings[:, self.rows] = self.cols[drawn]
-        return matchings
+def _component_parts(problem: Problem, is_open: IntArray) -> list[_Part]:
+    """Return the sources of open components: narrow ones together, others one by one."""
+    plan = frontier_plan(problem.structure)
+    is_narrow = plan.width[is_open] <= Frontier().max_width
+    parts: list[_Part] = []
+    if is_narrow.any():
+        part = problem.select(is_open[is_narrow])
+        parts.append((part.left, part.right, FrontierSamples.build(part.problem)))
+    has_free = _has_free_nodes(problem)
+    for c in is_open[~is_narrow].tolist():
+        part = problem.select(np.array([c]))
+        if has_free[c]:
+            n, k = part.problem.structure.n_left, part.problem.structure.n_right
+            raise SizeLimitError(
+                "exact samples of components whose nodes may stay unmatched need a width "
+                f"of at most {Frontier().max_width}; that of left node {part.left[0]} "
+                f"({n} x {k} nodes) has at least {plan.width[c]}. Leave out edges that "
+                "hardly matter, or fix known pairs (given={left: right})."
+            )
+        source = MatchingSamples.build(part.problem.dense())
+        parts.append((part.left, part.right, source))
+    return parts
+
+
+def _has_free_nodes(problem: Problem) -> BoolArray:
+    """Return which components have nodes that may stay unmatched."""
+    found = problem.structure.components
+    has_free = np.zeros(len(found), dtype=bool)
+    for labels, unmatched in (
+        (found.of_left, problem.unmatched_left),
+        (found.of_right, problem.unmatched_right),
+    ):
+        has_free[labels[(unmatched > -np.inf) & (labels >= 0)]] = True
+    return has_free
