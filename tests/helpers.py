@@ -67,6 +67,7 @@ PARTIAL_ONLY = [EngineCase(pm.PathTree())]
 
 # Engines that solve sparse, rectangular and partial problems exactly.
 PARTIAL = [
+    EngineCase(pm.AutoEngine()),
     EngineCase(pm.Enumeration(), largest=5),
     EngineCase(pm.Frontier()),
 ]

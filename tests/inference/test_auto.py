@@ -109,6 +109,13 @@ def test_blocks_of_known_answers(outside, exact_size, rng):
     assert (exact.log_partition_error or 0.0) < 1e-5
     engine = pm.AutoEngine(exact_size=exact_size, tol=0.02, budget=None)
     found = engine.infer(scores)
+    if exact_size and outside == -np.inf:  # components, not blocks
+        assert found.is_exact
+        assert found.diagnostics.engine == "glynn"
+        assert "3 components" in found.diagnostics.choice
+        assert abs(found.log_partition - exact.log_partition) < 1e-9
+        np.testing.assert_allclose(found.marginals, exact.marginals, rtol=0, atol=1e-11)
+        return
     first = found.diagnostics.steps[0]
     assert first.engine == "sparsified"
     assert "3 blocks, the largest of size 20" in first.reason

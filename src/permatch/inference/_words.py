@@ -1,4 +1,6 @@
-"""Rough amounts in words, for messages: "about 12 minutes", "16 GiB"."""
+"""Rough amounts in words, for messages: "about 12 minutes", "16 GiB"; and who is warned."""
+
+import sys
 
 _TIMES = (
     (3.16e7, "years"),
@@ -33,3 +35,11 @@ def _in_units(amount: float, units: tuple[tuple[float, str], ...], least: str) -
                 f"about {count:.1f} {unit}" if count < 10 else f"about {count:.0f} {unit}"
             )
     return least
+
+
+def level_outside() -> int:
+    """Return the `stacklevel` of the caller of the package, for `warnings.warn`."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
+        frame, level = frame.f_back, level + 1
+    return level

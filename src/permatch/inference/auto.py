@@ -6,7 +6,6 @@ whether it reached the tolerance.
 """
 
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from permatch.inference._options import (
     check_fraction,
     smaller_error,
 )
+from permatch.inference._words import level_outside
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
 from permatch.inference.base import (
     LARGEST_MASK,
@@ -36,10 +36,12 @@ from permatch.inference.base import (
 from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification, certain_interval
 from permatch.inference.glynn import Glynn
+from permatch.inference.mixed import seed_of, solve_problem, solve_sparse
 from permatch.inference.nesting import Nesting
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.swap_chain import SwapChain
+from permatch.problems import Problem
 
 _SMALL, _SPARSIFIED = SmallBatch(), Sparsified()
 #: What is tried, after `Sparsified`, on the blocks that are left: cheap ones first.
@@ -166,6 +168,10 @@ class AutoEngine(RandomEngine):
         self, scores: FloatArray, members: IntArray, job: Job
     ) -> InferenceResult:
         size = scores.shape[1]
+        if size > _SMALL.max_size and self.exact_size and scores.min() == -np.inf:
+            exact = solve_sparse(scores, self, job)
+            if exact is not None:
+                return exact
         engine = self.select(size)
         if engine is not None:
             try:
@@ -190,6 +196,18 @@ class AutoEngine(RandomEngine):
         self._warn_if_missed(whole.diagnostics, members)
         return whole
 
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        answer = solve_problem(problem, self, job, self._dense)
+        self._warn_if_missed(answer.diagnostics, np.arange(problem.structure.n_graphs))
+        return answer
+
+    def _dense(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:
+        """Solve the dense scores of a large component without unmatched nodes."""
+        self.check_size(len(scores))
+        self._check_time(len(scores))
+        reduced, offsets = reduce_stack(scores[None], np.array([member]))
+        return self._escalate(reduced[0], member, job).shifted(float(offsets[0]))
+
     def _escalate(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:
         """Try engines on one graph until its tolerance is reached."""
         time = Allowance(self.budget)
@@ -209,8 +227,7 @@ class AutoEngine(RandomEngine):
             answers = [known.answer for known in best]
             notes = ()
             for n_done, k in enumerate(places):
-                key = (self.random_state, member, k)
-                seed = int(np.random.SeedSequence(key).generate_state(1)[0])
+                seed = seed_of(self.random_state, member, k)
                 share = 1.0 / (len(places) - n_done)
                 goal = Goal(tol, self.delta / len(places), seed, time, share)
                 answers[k], remarks = engine._attempt(parts[k], goal, job)
@@ -308,7 +325,7 @@ class AutoEngine(RandomEngine):
             f"is that of {report.engine} ({known}; certificate: {report.certificate}). "
             "Raise budget or tol, fix known edges, or see diagnostics.steps.",
             RuntimeWarning,
-            stacklevel=_level_outside(),
+            stacklevel=level_outside(),
         )
 
 
@@ -387,11 +404,3 @@ def _is_poor(answer: InferenceResult, confined: InferenceResult) -> bool:
         return False
     gap = abs(confined.log_partition - answer.log_partition)
     return log_error > _LARGEST_LOG_ERROR or gap > _FAR_OUT * log_error + 1e-9
-
-
-def _level_outside() -> int:
-    """Return the `stacklevel` of the caller of the package, for `warnings.warn`."""
-    frame, level = sys._getframe(1), 1
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
-        frame, level = frame.f_back, level + 1
-    return level
