@@ -69,9 +69,8 @@ def test_a_band_of_perfect_matchings_is_exact(rng):
 @pytest.mark.parametrize("spread", [0.5, 2.0])
 def test_errors_of_wide_components_cover_the_truth(spread, must, rng):
     problem = random_problem(rng, 12, 14, spread, forbidden=0.5, must=must)
-    exact = pm.infer(
-        problem[0], "frontier", unmatched_left=problem[1], unmatched_right=problem[2]
-    )
+    sides = {"unmatched_left": problem[1], "unmatched_right": problem[2]}
+    exact = pm.infer(problem[0], "frontier", **sides)
     engine = pm.AutoEngine(exact_size=2, tol=0.03, budget=None)
     found = engine.infer(problem[0], unmatched_left=problem[1], unmatched_right=problem[2])
     assert not found.is_exact

@@ -74,12 +74,6 @@ class Frontier(AbstractEngine):
         """Estimate log2 of the seconds that a dense graph takes on one thread."""
         return size + 2.0 * math.log2(size + 1) - 33.0
 
-    def log2_seconds_of(self, plan: FrontierPlan) -> FloatArray:
-        """Estimate log2 of the seconds of every component; infinite if too wide."""
-        return np.where(
-            plan.width <= self.max_width, plan.log2_cost + _LOG2_SECONDS, np.inf
-        )
-
     def log2_bytes(self, size: int) -> float:
         """Estimate log2 of the bytes that a dense graph needs."""
         return size + math.log2(8.0 * (size + 1))

@@ -172,8 +172,8 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
     n_left, n_right = found.sizes
     limit = math.inf if budget is None else math.log2(budget)
     plan = frontier_plan(problem.structure)
-    by_frontier = _FRONTIER.log2_seconds_of(plan)
-    by_frontier[plan.width > exact_size] = math.inf
+    is_narrow = plan.width <= min(exact_size, _FRONTIER.max_width)
+    by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
     is_perfect = _is_perfect(problem)
     is_dense = is_perfect & (found.n_edges == n_left * n_right)
     is_small = is_dense & (n_left <= min(_SMALL.max_size, exact_size))
