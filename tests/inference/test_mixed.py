@@ -33,7 +33,7 @@ def test_every_component_has_the_cheapest_engine(rng):
     whole = side_by_side(*blocks, long)
     assert chosen(whole) == ({"small_batch": 2, "glynn": 1, "frontier": 1}, 0)
     assert chosen(whole, 0.0, 0.0) == ({"frontier": 4}, 0)
-    assert chosen(whole, 0.0, 0.0, exact_size=4)[1] == 1
+    assert chosen(whole, 0.0, 0.0, exact_size=8) == ({"frontier": 3}, 1)
 
 
 def test_components_of_all_kinds_join(rng):

@@ -26,7 +26,6 @@ from permatch.inference.bethe import Bethe
 from permatch.inference.components import Assembly, errors_of
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
-from permatch.inference.nesting import Nesting
 from permatch.inference.path_tree import PathTree
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.swap_chain import SwapChain
@@ -170,7 +169,7 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
     """
     found = problem.structure.components
     n_left, n_right = found.sizes
-    limit = math.inf if budget is None else math.log2(budget)
+    limit = 1e3 if budget is None else math.log2(budget)  # below what is infinite
     plan = frontier_plan(problem.structure)
     is_narrow = plan.width <= min(exact_size, _FRONTIER.max_width)
     by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
@@ -243,7 +242,6 @@ def _attempts(problem: Problem, goal: Goal) -> Iterator[AbstractEngine]:
         yield PathTree(tol=goal.tol, budget=seconds())
     else:
         yield Bethe()
-    yield Nesting(tol=goal.tol, delta=goal.delta, random_state=goal.seed, budget=seconds())
     factor = goal.factor(problem.structure.n_edges)
     yield SwapChain(tol=goal.tol / factor, random_state=goal.seed, budget=seconds())
 
