@@ -88,6 +88,31 @@ def test_many_graphs_against_enumeration(spread, rng):
     assert found.diagnostics.n_graphs == 300
 
 
+def test_ten_thousand_graphs_against_the_frontier(rng):
+    n_graphs, largest = 10_000, 6
+    sizes = rng.integers(1, largest + 1, (2, n_graphs))
+    starts = np.concatenate([[[0], [0]], np.cumsum(sizes, axis=1)], axis=1)
+    graphs = np.repeat(np.arange(n_graphs), largest**2)
+    rows, cols = np.tile(np.indices((largest, largest)).reshape(2, -1), n_graphs)
+    is_edge = (rows < sizes[0, graphs]) & (cols < sizes[1, graphs])
+    is_edge &= rng.random(len(graphs)) < 0.6
+    left, right = (starts[0, graphs] + rows)[is_edge], (starts[1, graphs] + cols)[is_edge]
+    spread = np.array([0.5, 2.0, 10.0, 100.0])[graphs % 4][is_edge]
+    scores = spread * rng.normal(size=len(left))
+    edges = pm.EdgeScores(left, right, scores, *starts[:, -1].tolist())
+    problem, _ = check_problem(edges, rng.normal(size=starts[0, -1]), 0.0)
+    exact = pm.Frontier().infer_problem(problem, Job())
+    for tol, steps in ((0.5, 10), (0.01, 3), (0.01, 10**5)):
+        found = pm.PathTree(tol=tol, max_steps=steps).infer_problem(problem, Job())
+        for name in ("marginal", "unmatched_left", "unmatched_right"):
+            low, high = getattr(found, f"{name}_bounds")
+            truth = getattr(exact, name + "s" * (name == "marginal"))
+            assert ((low - 1e-12 <= truth) & (truth <= high + 1e-12)).all()
+        low, high = found.diagnostics.interval
+        assert low - 1e-6 <= exact.log_partition[0] <= high + 1e-6
+    assert found.diagnostics.is_converged
+
+
 def test_the_whole_tree_is_exact(rng):
     for spread in (1.0, 10.0):
         problem = random_problem(rng, 5, 5, spread, 0.2)

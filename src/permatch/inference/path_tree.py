@@ -21,6 +21,7 @@ from permatch.inference.base import AbstractEngine
 from permatch.inference.path_bounds import bethe_bounds, collect, log_partition_bounds
 from permatch.inference.path_walks import Walker, Walks
 from permatch.problems import Problem
+from permatch.scores import stacked_problem
 
 # Share of a budget that is left for the log-partition.
 _SHARE_OF_SUM = 0.25
@@ -117,7 +118,17 @@ class PathTree(AbstractEngine):
     def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
     ) -> InferenceResult:
-        raise _not_partial("every node must be matched: no unmatched scores were given")
+        if scores.size:
+            raise _not_partial("every node must be matched: no unmatched scores were given")
+        nothing = self._infer_problem(stacked_problem(scores), job)
+        return replace(
+            nothing,
+            marginals=np.zeros(scores.shape),
+            marginal_errors=np.zeros(scores.shape),
+            marginal_bounds=None,
+            unmatched_left_bounds=None,
+            unmatched_right_bounds=None,
+        )
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         answer, _, _ = self._bounds(problem, Allowance(self.budget), job)
