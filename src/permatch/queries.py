@@ -41,6 +41,15 @@ class QueryRows:
     ids: np.ndarray
     order: IntArray | None
 
+    @cached_property
+    def owners(self) -> IntArray:
+        """The query of every sorted row, (n,)."""
+        return np.repeat(np.arange(len(self.ids)), np.diff(self.starts))
+
+    def best_first(self, scores: FloatArray) -> IntArray:
+        """Return the sorted rows by query and decreasing score; ties keep their order."""
+        return np.lexsort((-scores, self.owners))
+
     def gather(self, rows: Any) -> Any:
         """Return an array with one entry per row, sorted by query."""
         return rows if self.order is None else rows[self.order]
@@ -196,12 +205,16 @@ def check_grades(y: Any, n_documents: int) -> IntArray:
     return whole
 
 
-def query_rows(qid: Any, group: Any, n_documents: int) -> QueryRows:
+def query_rows(
+    qid: Any, group: Any, n_documents: int, *, is_one_default: bool = False
+) -> QueryRows:
     """Return the rows of every query, in the order of their first rows.
 
     `qid` has the query of every row; `group`, instead, the number of consecutive rows of
-    each query.
+    each query.  Neither stands for one query if `is_one_default`.
     """
+    if is_one_default and qid is None and group is None:
+        group = [n_documents]
     if (qid is None) == (group is None):
         got = "neither" if qid is None else "both"
         raise InvalidQueriesError(
@@ -249,9 +262,9 @@ def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> Floa
         raise InvalidQueriesError(f"{required}; got {weights[row]} at row {row}.")
     weights = rows.gather(weights.astype(np.float64))
     each = weights[rows.starts[:-1]]
-    is_other = weights != np.repeat(each, np.diff(rows.starts))
+    is_other = weights != each[rows.owners]
     if is_other.any():
-        owner = int(np.searchsorted(rows.starts, int(np.argmax(is_other)), "right")) - 1
+        owner = rows.owners[np.argmax(is_other)]
         raise InvalidQueriesError(
             "sample_weight must be equal for all documents of a query; query "
             f"{rows.ids[owner]} has several values. Use their mean."

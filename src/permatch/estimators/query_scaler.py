@@ -103,7 +103,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any, documents: Any, qid: Any, group: Any) -> QueryRows:
         check_choice(self.method, "method", METHODS)
-        rows = _rows_of(qid, group, documents.shape[0])
+        rows = query_rows(qid, group, documents.shape[0], is_one_default=True)
         names = column_names(X)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -143,7 +143,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "In a pipeline, enable metadata routing and call "
                 "set_transform_request(qid=True)."
             )
-        return self._scale(X, documents, _rows_of(qid, group, documents.shape[0]))
+        rows = query_rows(qid, group, documents.shape[0], is_one_default=True)
+        return self._scale(X, documents, rows)
 
     def _scale(self, X: Any, documents: Any, rows: QueryRows) -> Any:
         is_reused = not self.copy or not _shares_memory(documents, X)
@@ -165,14 +166,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            One row of features per document.
-        y : ignored
-            Accepted for scikit-learn.
-        qid : array of shape (n,), optional
-            The query of every document; default: one query.
-        group : array of shape (q,), optional
-            Instead of `qid`: the number of consecutive rows of each query.
+        X, y, qid, group
+            As in `fit`.
 
         Returns
         -------
@@ -244,12 +239,6 @@ def _scale_sparse(documents: Any, starts: IntArray, method: str) -> Any:
     return type(documents)(
         (values, documents.indices, documents.indptr), shape=documents.shape
     )
-
-
-def _rows_of(qid: Any, group: Any, n_documents: int) -> QueryRows:
-    if qid is None and group is None:
-        group = [n_documents]
-    return query_rows(qid, group, n_documents)
 
 
 def _shares_memory(documents: Any, X: Any) -> bool:

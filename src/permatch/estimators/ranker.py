@@ -149,9 +149,7 @@ class BaseRanker(BaseModel):
         if qid is None and group is None:
             group = [n_documents]
         rows = query_rows(qid, group, n_documents)
-        scores = rows.gather(self.predict(X, qid, group))
-        owners = np.repeat(np.arange(len(rows.ids)), np.diff(rows.starts))
-        order = np.lexsort((-scores, owners))
+        order = rows.best_first(rows.gather(self.predict(X, qid, group)))
         return order if rows.order is None else rows.order[order]
 
     def score(

@@ -81,14 +81,10 @@ def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
     """
     scores = _check_scores(score)
     grades = check_grades(y, len(scores))
-    if qid is None and group is None:
-        group = [len(scores)]
-    rows = query_rows(qid, group, len(scores))
+    rows = query_rows(qid, group, len(scores), is_one_default=True)
     grades, scores = rows.gather(grades), rows.gather(scores)
-    lengths = np.diff(rows.starts)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    order = np.lexsort((-scores, owners))
-    ranks = np.arange(len(scores)) - np.repeat(rows.starts[:-1], lengths)
+    order = rows.best_first(scores)
+    ranks = np.arange(len(scores)) - rows.starts[rows.owners]
     return RankedLists(grades[order], scores[order], rows.starts, ranks)
 
 
