@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import pickle
 import tracemalloc
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from permatch.datasets import (
     read_scores,
 )
 from permatch.datasets.letor_line import parse_line
-from permatch.errors import InvalidOptionError, LetorFileError
+from permatch.datasets.sources import Copy
+from permatch.errors import FeatureIndexError, InvalidOptionError, LetorFileError
 
 OHSUMED = """\
 0 qid:85 1:2.00000000 2:1.38629436 3:-4.69140000 #docid = 7612\r
@@ -472,3 +474,32 @@ def test_query_ids_that_are_not_utf8_are_refused(tmp_path):
     path.write_bytes(b"1 qid:1 1:1\n1 qid:\xff 1:1\n0 qid:\xfe 1:2\n")
     with pytest.raises(LetorFileError, match=r"line 2: query ids must be UTF-8.*xff"):
         read_letor(path)
+
+
+# ---- errors as data
+
+
+def test_too_many_features_name_problem_and_advice_apart(tmp_path):
+    path = write(tmp_path, OHSUMED)
+    with pytest.raises(
+        FeatureIndexError, match=r"got index 3\. Give a larger n_features"
+    ) as e:
+        read_letor(path, n_features=2)
+    assert e.value.problem == (
+        f"{path}, line 1: documents must have at most 2 features; got index 3."
+    )
+    other = pickle.loads(pickle.dumps(FeatureIndexError(e.value.problem, "Fit again.")))
+    assert str(other) == f"{e.value.problem} Fit again."
+
+
+def test_a_copied_pipe_is_called_by_its_own_name(tmp_path):
+    path = tmp_path / "copy"
+    path.write_text("1 qid:1 1:0.5\nwrong\n0.5\n")
+    pipe = Copy(str(path), "the pipe")
+    with pytest.raises(LetorFileError, match=r"^the pipe, line 2: a line must begin"):
+        read_letor(pipe)
+    with pytest.raises(LetorFileError, match=r"^the pipe, line 1: a file of scores"):
+        read_scores(pipe)
+    write(tmp_path, "1 qid:1 1:0.5 900:1\n", "copy")
+    with pytest.raises(LetorFileError, match=r"^the pipe: the data may take at most"):
+        read_letor(pipe, max_bytes=100)
