@@ -15,8 +15,10 @@ from permatch.inference.subset_dp import SubsetDP
 from permatch.kernels.frontier_plan import frontier_plan
 from permatch.problems import Problem
 
-# A large square is left to the frontier up to this width.
-_NARROW = 20
+# Nodes per side of squares whose samples come from one table.
+_TABLE = SubsetDP().max_size
+# Widths up to which squares are left to the frontier: larger ones, and all.
+_NARROW, _FEW_OPEN = 20, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,23 +111,25 @@ def _square_parts(
     found = problem.structure.components
     (rows,) = np.nonzero(np.isin(found.of_left, is_open))
     (cols,) = np.nonzero(np.isin(found.of_right, is_open))
+    has_own = type(engine).own_samples is not AbstractEngine.own_samples
+    if len(rows) > _TABLE and not has_own:
+        return _component_parts(problem, is_open)
     core = np.ascontiguousarray(problem.dense()[np.ix_(rows, cols)])
-    source = engine.own_samples(core)
-    if source is None and len(rows) > SubsetDP().max_size:
-        if frontier_plan(problem.structure).widest <= _NARROW:
-            return _component_parts(problem, is_open)
-    return [(rows, cols, source or MatchingSamples.build(core))]
+    return [(rows, cols, engine.own_samples(core) or MatchingSamples.build(core))]
 
 
 def _component_parts(problem: Problem, is_open: IntArray) -> list[_Part]:
     """Return the sources of open components: narrow ones together, others one by one."""
     plan = frontier_plan(problem.structure)
-    is_narrow = plan.width[is_open] <= Frontier().max_width
+    width, has_free = plan.width[is_open], _has_free_nodes(problem)
+    # Squares of wide components have tables of their own, or are drawn by rejection.
+    is_large = problem.structure.components.sizes[0][is_open] > _TABLE
+    most = np.where(is_large, _NARROW, _FEW_OPEN)
+    is_narrow = width <= np.where(has_free[is_open], Frontier().max_width, most)
     parts: list[_Part] = []
     if is_narrow.any():
         part = problem.select(is_open[is_narrow])
         parts.append((part.left, part.right, FrontierSamples.build(part.problem)))
-    has_free = _has_free_nodes(problem)
     for c in is_open[~is_narrow].tolist():
         part = problem.select(np.array([c]))
         if has_free[c]:
