@@ -97,9 +97,12 @@ def solve_problem(
 
 def solve_sparse(scores: FloatArray, options: Options, job: Job) -> InferenceResult | None:
     """Solve squares (b, m, m) by their components, if that is exact and pays."""
-    problem = stacked_problem(scores)
-    choice = choose(problem, options.exact_size, options.budget)
     size = scores.shape[1]
+    problem = stacked_problem(scores)
+    found = problem.structure.components
+    if min(found.of_left.min(), found.of_right.min()) < 0:
+        return None  # a node without edges: the error comes later
+    choice = choose(problem, options.exact_size, options.budget)
     whole = Glynn().log2_seconds(size) + math.log2(len(scores))
     is_able = size <= options.exact_size
     if len(choice.wide) or (is_able and whole <= choice.log2_seconds):
