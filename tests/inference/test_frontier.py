@@ -131,6 +131,40 @@ def test_long_walks_at_any_spread(rng):
             assert (picked > 0.99).mean() > 0.99
 
 
+def triangle(n):
+    """A graph with one matching, and 2^n ways to begin one that cannot end."""
+    left = np.repeat(np.arange(n), 4)
+    right = left + np.tile(np.arange(4), n)
+    left, right = left[right < n], right[right < n]
+    unmatched = np.full(n, -np.inf)
+    unmatched[0] = 0.0
+    return pm.EdgeScores(left, right, np.zeros(len(left)), n, n), unmatched
+
+
+def test_states_that_lead_nowhere_do_not_drown_those_that_count():
+    for n in (800, 2500):
+        edges, unmatched = triangle(n)
+        found = pm.infer(
+            edges, "frontier", unmatched_left=-np.inf, unmatched_right=unmatched
+        )
+        assert found.log_partition == pytest.approx(0.0, abs=1e-12)
+        np.testing.assert_array_equal(found.marginals, edges.left == edges.right)
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (8, 5)])
+def test_sums_of_logarithms_agree(rng, shape, monkeypatch):
+    scores = np.where(rng.random(shape) < 0.8, 2 * rng.normal(size=shape), -np.inf)
+    sides = {"unmatched_left": 0.5, "unmatched_right": rng.normal(size=shape[1])}
+    found = pm.infer(scores, "frontier", **sides)
+    monkeypatch.setattr("permatch.kernels.frontier.LOST", 1000)  # all count as lost
+    other = pm.infer(scores, "frontier", **sides)
+    assert found.log_partition == pytest.approx(other.log_partition, abs=1e-13)
+    for name in ("marginals", "unmatched_left", "unmatched_right"):
+        one, two = getattr(found, name), getattr(other, name)
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-14)
+        assert not np.array_equal(one, two)  # another way
+
+
 def test_threads_and_slices_change_nothing(rng, monkeypatch):
     graphs = [band(rng, 40, 4) for _ in range(20)]
     found = [

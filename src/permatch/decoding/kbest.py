@@ -1,4 +1,7 @@
-"""The k best matchings: by Murty's algorithm in every component, then of their sums."""
+"""The k best matchings: of every component, then of their sums.
+
+A narrow component is walked by the frontier, others go to Murty's algorithm.
+"""
 
 import math
 from dataclasses import dataclass
@@ -15,8 +18,10 @@ from permatch._validation import (
 )
 from permatch.assignment import Assignment, best_assignment
 from permatch.decoding.lap import best_matching, is_one_square, subtract_row_maxima
+from permatch.decoding.narrow import best_of_narrow, is_narrow, second_losses
 from permatch.errors import ScoreShapeError
 from permatch.kernels import murty
+from permatch.kernels.frontier_plan import frontier_plan
 from permatch.problems import Problem
 from permatch.scores import Unmatched, check_problem
 
@@ -84,9 +89,11 @@ def k_best(
 
     Notes
     -----
-    By components of m nodes per side: O(m^3) for the first matching and O(m^2) per path
-    searched after it: at least one per matching, usually two to four at m = 50, at worst m.
-    O(k m) memory.  Where nodes may stay unmatched, m counts the nodes of both sides.
+    Squares whose nodes must all be matched, and wide components of m nodes per side, take
+    O(m^3) for the first matching and O(m^2) per path searched after it: at least one per
+    matching, usually two to four at m = 50, at worst m.  O(k m) memory.  Where nodes may
+    stay unmatched, m counts the nodes of both sides.  Narrow components take as long as
+    `Frontier` once, then the time of a walk along their edges per matching.
 
     Examples
     --------
@@ -134,11 +141,10 @@ def k_best_matchings(problem: Problem, k: int, best: Assignment | None = None) -
     n = problem.structure.n_left
     with enough_memory(f"k_best of {k} matchings of {n} nodes", 8.0 * k * n):
         ranked = _rank_components(best.reduced, k)
-        active = _likely(ranked, k)
-        picks = _best_sums([ranked[c].excess for c in active], k)
+        picks = _best_sums([one.excess for one in ranked], k)
         matchings = np.tile(best.matching, (len(picks), 1))
-        for c, chosen in zip(active, picks.T, strict=True):
-            matchings[:, ranked[c].nodes] = ranked[c].matchings[chosen]
+        for one, chosen in zip(ranked, picks.T, strict=True):
+            matchings[:, one.nodes] = one.matchings[chosen]
     totals = _totals(problem, matchings)
     # Sums of the original scores, each rounded once; they may order near ties differently.
     rank = np.argsort(-totals, kind="stable")
@@ -185,27 +191,29 @@ class _Ranked:
 
 
 def _rank_components(reduced: Problem, k: int) -> list[_Ranked]:
-    """Return the best matchings of every component: two of each, k of those that matter.
+    """Return the best matchings of the components that matter, k of each.
 
     A matching of the k best departs from the best one in at most k - 1 components, and in
     none but the k - 1 where that is cheapest.
     """
-    few = min(k, 2)
     n_components = len(reduced.structure.components)
-    if n_components == 1:
-        few = k
-    ranked = [_k_best_of(reduced, c, few) for c in range(n_components)]
-    if few < k:
-        for c in _likely(ranked, k):
-            ranked[c] = _k_best_of(reduced, c, k)
+    plan = frontier_plan(reduced.structure)
+    narrow = is_narrow(plan)
+    likely = np.arange(n_components)
+    if n_components > 1:
+        gaps = second_losses(reduced, plan, np.nonzero(narrow)[0])
+        for c in np.nonzero(~narrow)[0].tolist():
+            two = _k_best_of(reduced, c, 2)
+            gaps[c] = two.excess[1] if len(two.excess) > 1 else np.inf
+        order = np.argsort(gaps, kind="stable")
+        likely = order[gaps[order] < np.inf][: k - 1]
+    ranked = []
+    for c in likely.tolist():
+        if narrow[c]:
+            ranked.append(_Ranked(*best_of_narrow(reduced, plan, c, k)))
+        else:
+            ranked.append(_k_best_of(reduced, c, k))
     return ranked
-
-
-def _likely(ranked: list[_Ranked], k: int) -> list[int]:
-    """Return the components in which the k best matchings may differ."""
-    several = [c for c, one in enumerate(ranked) if len(one.excess) > 1]
-    several.sort(key=lambda c: ranked[c].excess[1])
-    return several[: k - 1]
 
 
 def _k_best_of(reduced: Problem, component: int, k: int) -> _Ranked:

@@ -17,8 +17,9 @@ from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.frontier_limits import check_memory, check_width, first_nodes
 from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.kernels import frontier as kernel
+from permatch.kernels import frontier_logs as logs
 from permatch.kernels.frontier_order import MOST_OPEN
-from permatch.kernels.frontier_plan import FrontierPlan, frontier_plan
+from permatch.kernels.frontier_plan import LINK, FrontierPlan, frontier_plan
 from permatch.kernels.sliced import reduce_one
 from permatch.problems import Problem
 from permatch.scores import stacked_problem
@@ -102,10 +103,10 @@ class Frontier(AbstractEngine):
         check_memory(plan, plan.largest + math.log2(job.n_jobs), job.n_jobs)
         best = best_assignment(problem)
         reduced, ends = best.reduced, plan.tasks
-        logs, lowest = np.zeros((2, len(plan.width)))
+        log_totals, lowest = np.zeros((2, len(plan.width)))
         marginals = np.zeros(structure.n_edges)
         left_out, right_out = np.ones(structure.n_left), np.ones(structure.n_right)
-        found = logs, lowest, marginals, left_out, right_out
+        found = log_totals, lowest, marginals, left_out, right_out
 
         def solve(k: int) -> None:
             first, last = ends[k], ends[k + 1]
@@ -128,9 +129,11 @@ class Frontier(AbstractEngine):
 
         with enough_memory(f"Frontier at width {plan.widest}", 2.0**plan.largest):
             job.run(solve, len(ends) - 1, "frontier", plan.seconds)
+            for c in np.nonzero(lowest <= kernel.LOST)[0].tolist():
+                _solve_by_logs(plan, c, reduced, found)
         graphs = structure.graph_of_left[first_nodes(structure)]
         return InferenceResult(
-            best.scores + np.bincount(graphs, logs, structure.n_graphs),
+            best.scores + np.bincount(graphs, log_totals, structure.n_graphs),
             marginals,
             True,
             Diagnostics(
@@ -153,7 +156,7 @@ def _solve_in_slices(
     plan: FrontierPlan, c: int, reduced: Problem, found: tuple[FloatArray, ...]
 ) -> None:
     """Solve one component in slices, between which Ctrl-C is heard."""
-    logs, lowest, marginals, *out = found
+    totals, lowest, marginals, *out = found
     free = [reduced.unmatched_left, reduced.unmatched_right]
     if plan.walks_right[c]:
         free, out = free[::-1], out[::-1]
@@ -174,5 +177,32 @@ def _solve_in_slices(
     buffers, state = kernel.start_back(steps, start, stop)
     run_slices(partial(back, buffers, state, marginals, *out), stop - start)
     kernel.settle_free(steps, links, start, stop, free[1], out[1])
-    logs[c] = kernel.log_total(exponents, places, table)
+    totals[c] = kernel.log_total(exponents, places, table)
     lowest[c] = state[2]
+
+
+def _solve_by_logs(
+    plan: FrontierPlan, c: int, reduced: Problem, found: tuple[FloatArray, ...]
+) -> None:
+    """Solve one component on logarithms, where floats have lost states that count."""
+    totals, _, marginals, *out = found
+    free = [reduced.unmatched_left, reduced.unmatched_right]
+    if plan.walks_right[c]:
+        free, out = free[::-1], out[::-1]
+    steps, links = plan.steps, plan.links
+    start, stop = plan.step_starts[c : c + 2].tolist()
+    stays, weights, places = logs.start_logs(
+        steps, links, reduced.scores, free[0], free[1], start, stop
+    )
+    tables = np.empty(places[-1])
+    walk: tuple[Any, ...] = (
+        *(steps, links, plan.closes, free[1], start, stays, weights, places, tables),
+    )
+    run_slices(partial(logs.fill_back_logs, *walk, False), stop - start)
+    out[1][links[steps[start, LINK] : steps[stop, LINK], 2]] = 1.0
+    buffers = np.full((2, 1 << plan.width[c]), -np.inf)
+    run_slices(
+        partial(logs.sweep_logs, *walk, buffers, marginals, out[0], out[1]), stop - start
+    )
+    kernel.settle_free(steps, links, start, stop, free[1], out[1])
+    totals[c] = tables[0]

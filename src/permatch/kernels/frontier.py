@@ -42,6 +42,8 @@ from permatch.kernels.intrinsics import aligned
 from permatch.kernels.intrinsics import total as sum_of
 
 _LN2 = math.log(2.0)
+#: log2 of a sum over a step that may have lost states that count.
+LOST = -900
 
 
 @njit(cache=True, nogil=True)
@@ -132,6 +134,8 @@ def _report(steps, links, weights, t, base, stay, flows, marginals, own_out, oth
         flow *= weights[at - base]
         marginals[links[at, 0]] = flow
         total += flow
+    if not total > 0.0:
+        return 0.0
     own_out[steps[t, NODE]] = stay * idle / total
     for at in range(steps[t, LINK], steps[t + 1, LINK]):
         share = min(marginals[links[at, 0]] / total, 1.0)
@@ -168,7 +172,7 @@ def sweep_back(
         total = _report(steps, links, weights, t, base, stays[n_taken], flows, marginals,
             own_out, other_out)  # fmt: skip
         height = math.frexp(total)[1] - exponents[n_taken] - state[1]
-        state[2] = min(state[2], height)
+        state[2] = min(state[2], height if total > 0.0 else LOST)
         state[0] = 1 - state[0]
         state[1] = exponent_of(new, LANES, 1 << steps[t, BEFORE], n_taken, low)
 
@@ -178,6 +182,8 @@ def log_total(exponents, places, table):
     """Return the log of the last table's only entry."""
     last = len(places) - 1
     value = table[places[last]]
+    if not value > 0.0:
+        return -np.inf
     return math.log(value) + _LN2 * np.sum(exponents[:last])
 
 
