@@ -136,3 +136,15 @@ def test_nodes_left_over_on_the_larger_side_are_not_spare(shape, label, expected
     graph = BipartiteGraph(np.zeros((*shape, 1)))
     (known,) = check_known([graph], [label])
     assert known.leaves_spare is expected
+
+
+def test_what_is_known_of_pairs_and_nodes():
+    graph = BipartiteGraph(np.zeros((3, 3, 1)))
+    label = pm.Known({0: 1}, apart=[(1, 0)], unmatched_right=[2])
+    (known,) = check_known([graph], [label])
+    assert np.argwhere(known.is_open.reshape(3, 3)).tolist() == [[2, 0]]
+    assert known.matching.tolist() == [1, -1, -2]
+    with pytest.raises(errors.InvalidMatchingError, match="right nodes 0 .. 2; .* names 3"):
+        check_known([graph], [pm.Known({0: 3})])
+    with pytest.raises(errors.ForbiddenEdgeError, match=r"forbidden edge \(0, 0\)"):
+        check_known(GRAPHS[1:], [pm.Known({0: 0})])

@@ -37,6 +37,13 @@ ESTIMATORS = {
         Listed("MAPMatching", "map_matching", "match", "map"),
         Listed("MAPMatchingCV", "map_matching_cv", "match", "map", is_search=True),
         Listed("MaxMarginMatching", "max_margin_matching", "match", "max-margin"),
+        Listed(
+            "MaxMarginMatchingCV",
+            "max_margin_matching_cv",
+            "match",
+            "max-margin",
+            is_search=True,
+        ),
         Listed("RankMatch", "rank_match", "rank", "rankmatch"),
         Listed("RankMatchCV", "rank_match_cv", "rank", "rankmatch", is_search=True),
         Listed("DORM", "dorm", "rank", "dorm"),

@@ -18,6 +18,7 @@ from permatch._types import BoolArray, IntArray
 from permatch._validation import refuse_masked
 from permatch.errors import ForbiddenEdgeError, InvalidMatchingError
 from permatch.graphs import BipartiteGraph
+from permatch.known import Known
 from permatch.problems import Structure
 
 #: In a matching: the left node has no partner.
@@ -60,7 +61,7 @@ class EdgeLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownEdges:
     """What is known about the edges of a checked graph.
 
     Attributes
@@ -122,7 +123,7 @@ def check_labels(graphs: list[BipartiteGraph], matchings: Any) -> list[IntArray]
     return [known.matching for known in checked]
 
 
-def check_known(graphs: list[BipartiteGraph], labels: Any) -> list[Known]:
+def check_known(graphs: list[BipartiteGraph], labels: Any) -> list[KnownEdges]:
     """Return what is known about the matching of every graph."""
     if not isinstance(labels, Sequence | np.ndarray) or isinstance(labels, str | bytes):
         raise InvalidMatchingError(
@@ -134,14 +135,20 @@ def check_known(graphs: list[BipartiteGraph], labels: Any) -> list[Known]:
             f"{len(labels)} matchings."
         )
     return [
-        _from_edges(graph, label, k)
-        if isinstance(label, EdgeLabels)
-        else _from_matching(graph, label, k)
+        _read(graph, label, k)
         for k, (graph, label) in enumerate(zip(graphs, labels, strict=True))
     ]
 
 
-def _from_matching(graph: BipartiteGraph, label: Any, k: int) -> Known:
+def _read(graph: BipartiteGraph, label: Any, k: int) -> KnownEdges:
+    if isinstance(label, EdgeLabels):
+        return _from_edges(graph, label, k)
+    if isinstance(label, Known):
+        return _from_known(graph, label, k)
+    return _from_matching(graph, label, k)
+
+
+def _from_matching(graph: BipartiteGraph, label: Any, k: int) -> KnownEdges:
     refuse_masked(label, f"the matching of graph {k}", InvalidMatchingError)
     try:
         matching = np.asarray(label)
@@ -178,7 +185,7 @@ def _from_matching(graph: BipartiteGraph, label: Any, k: int) -> Known:
     return _close(structure, is_match, (matching == UNKNOWN)[structure.left], k)
 
 
-def _from_edges(graph: BipartiteGraph, label: EdgeLabels, k: int) -> Known:
+def _from_edges(graph: BipartiteGraph, label: EdgeLabels, k: int) -> KnownEdges:
     laid = graph.lay(np.zeros(graph.n_edges))
     if label.values.shape != laid.shape:
         raise InvalidMatchingError(
@@ -196,11 +203,39 @@ def _from_edges(graph: BipartiteGraph, label: EdgeLabels, k: int) -> Known:
     return _close(graph.structure, values == 1, values == -1, k)
 
 
+def _from_known(graph: BipartiteGraph, label: Known, k: int) -> KnownEdges:
+    """Return what is known of the edges; all else is open."""
+    structure = graph.structure
+    for side, n_nodes, nodes in (
+        ("left", graph.n_left, [*label.matched, *label.unmatched_left]),
+        ("right", graph.n_right, [*label.matched.values(), *label.unmatched_right]),
+    ):
+        if nodes and max(nodes) >= n_nodes:
+            raise InvalidMatchingError(
+                f"a label must name {side} nodes 0 .. {n_nodes - 1}; that of graph {k} "
+                f"names {max(nodes)}. Nodes are counted from 0."
+            )
+    matching = np.full(graph.n_left, UNKNOWN)
+    matching[list(label.unmatched_left)] = UNMATCHED
+    matching[list(label.matched)] = list(label.matched.values())
+    known = _from_matching(graph, matching, k)
+    is_alone = np.zeros(graph.n_right, dtype=bool)
+    is_alone[list(label.unmatched_right)] = True
+    is_apart = is_alone[structure.right]
+    pairs = [(i, j) for i, j in label.apart if i < graph.n_left and j < graph.n_right]
+    if pairs:
+        edges = structure.find(*np.array(pairs, dtype=np.int64).T)
+        is_apart[edges[edges >= 0]] = True
+    return KnownEdges(structure, known.is_match, known.is_open & ~is_apart)
+
+
 def _as_bool(allowed: BoolArray | None, shape: tuple[int, ...]) -> BoolArray:
     return np.ones(shape, dtype=bool) if allowed is None else allowed
 
 
-def _close(structure: Structure, is_match: BoolArray, is_open: BoolArray, k: int) -> Known:
+def _close(
+    structure: Structure, is_match: BoolArray, is_open: BoolArray, k: int
+) -> KnownEdges:
     """Close the edges of nodes whose partner is known; refuse two partners of a node."""
     is_taken = []
     for side, ends, others, n_nodes in (
@@ -217,4 +252,6 @@ def _close(structure: Structure, is_match: BoolArray, is_open: BoolArray, k: int
                 f"{side} node {node} to {other} nodes {first} and {second}. Drop one."
             )
         is_taken.append(partners[ends] > 0)
-    return Known(structure, is_match, is_open & ~is_taken[0] & ~is_taken[1] & ~is_match)
+    return KnownEdges(
+        structure, is_match, is_open & ~is_taken[0] & ~is_taken[1] & ~is_match
+    )

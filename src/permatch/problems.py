@@ -165,6 +165,12 @@ class Structure:
             )
         return found
 
+    def kept(self, is_kept: BoolArray) -> "Structure":
+        """Return the structure without some of its edges, (n_edges,)."""
+        counts = np.concatenate([[0], np.cumsum(is_kept)])
+        right = np.ascontiguousarray(self.right[is_kept])
+        return replace(self, starts=counts[self.starts], right=right)
+
     def transposed(self) -> "Structure":
         """Return the structure with the sides exchanged; its edges are in another order."""
         starts, edges = self.by_right
@@ -275,15 +281,10 @@ class Problem:
 
     def kept(self, is_kept: BoolArray) -> "Problem":
         """Return the problem without some of its edges, (n_edges,)."""
-        structure = self.structure
-        counts = np.concatenate([[0], np.cumsum(is_kept)])
-        smaller = replace(
-            structure,
-            starts=counts[structure.starts],
-            right=np.ascontiguousarray(structure.right[is_kept]),
-        )
         return replace(
-            self, structure=smaller, scores=np.ascontiguousarray(self.scores[is_kept])
+            self,
+            structure=self.structure.kept(is_kept),
+            scores=np.ascontiguousarray(self.scores[is_kept]),
         )
 
     def graph(self, g: int) -> "Problem":

@@ -10,7 +10,7 @@ from permatch.graphs import BipartiteGraph
 
 COEF = np.array([1.5, -1.0])
 LEFT, RIGHT, INTERCEPT = np.array([0.8]), np.array([-0.5]), 0.3
-ENGINE = "enumeration"
+ENGINE = "frontier"
 
 
 def all_matchings(scores, left, right):
@@ -85,9 +85,29 @@ def test_planted_weights_are_found_from_incomplete_labels(data, rng):
     partly = hide(rng, labels, 0.4)
     model = pm.MAPMatching(1e-4, engine=ENGINE).fit(graphs, partly)
     assert model.is_converged_
+    assert not model.is_convex_
     np.testing.assert_allclose(model.coef_, COEF, atol=0.3)
     np.testing.assert_allclose(model.unmatched_left_coef_, LEFT, atol=0.3)
     assert model.unmatched_intercept_ == pytest.approx(INTERCEPT, abs=0.25)
+
+
+def test_pairs_known_to_be_apart_are_used(data, rng):
+    graphs, labels = data
+    told, silent = [], []
+    for graph, label in zip(graphs, labels, strict=True):
+        structure = graph.structure
+        is_match = label[structure.left] == structure.right
+        is_told = rng.random(len(is_match)) < 0.5
+        told.append(pm.EdgeLabels(graph.lay(np.where(is_told, is_match, -1))))
+        silent.append(pm.EdgeLabels(graph.lay(np.where(is_told & is_match, 1, -1))))
+    model, blind = (
+        pm.MAPMatching(1e-4, engine=ENGINE, unmatched="any").fit(graphs, some)
+        for some in (told, silent)
+    )
+    np.testing.assert_allclose(model.coef_, COEF, atol=0.3)
+    assert model.unmatched_intercept_ == pytest.approx(INTERCEPT, abs=0.25)
+    # Labels that name matches only leave nobody unmatched.
+    assert blind.unmatched_intercept_ < INTERCEPT - 1
 
 
 def test_graphs_without_partners_left_over_learn_no_intercept(rng):
@@ -206,6 +226,71 @@ def test_a_model_of_perfect_matchings_gives_others_no_probability(rng):
     assert model.score(graphs[:1], [[-1, -1, -1]]) == 0.0
 
 
+@pytest.mark.parametrize(
+    "costs", [None, pm.LinkCosts(), pm.LinkCosts(false=3.0), pm.LinkCosts(abstain=0.2)]
+)
+def test_decoding_agrees_with_the_distribution(costs, model, data):
+    graphs = data[0][:12]
+    found = model.predict(graphs, decode="bayes", costs=costs)
+    assert any((matching < 0).any() for matching in found)
+    for graph, matching, marginals in zip(
+        graphs, found, model.predict_marginals(graphs), strict=True
+    ):
+        one = model.distribution(graph)
+        np.testing.assert_array_equal(one.bayes_matching(costs), matching)
+        np.testing.assert_allclose(one.marginals, marginals, atol=1e-12)
+        np.testing.assert_array_equal(one.mode(), model.predict([graph])[0])
+
+
+def test_samples_are_those_of_the_distribution(model, data):
+    graphs = data[0][:3]
+    drawn = model.sample(graphs, 3000, rng=0)
+    again = model.sample(graphs, 3000, rng=0)
+    for graph, one, same in zip(graphs, drawn, again, strict=True):
+        np.testing.assert_array_equal(one, same)
+        expected = model.distribution(graph).unmatched_left
+        np.testing.assert_allclose((one < 0).mean(axis=0), expected, atol=0.05)
+
+
+def test_links_with_their_expected_precision_and_recall(model, data):
+    graphs, labels = data
+    table = model.predict_links(graphs)
+    assert list(table) == ["graph", "left", "right", "probability", "precision", "recall"]
+    assert len(table["graph"]) == sum(graph.n_edges for graph in graphs)
+    assert (np.diff(table["probability"]) <= 0).all()
+    marginals = model.predict_marginals(graphs)
+    for row in (0, 7, 500):
+        g, i, j = (int(table[name][row]) for name in ("graph", "left", "right"))
+        listed = graphs[g].scores(model.coef_)
+        (at,) = np.nonzero((listed.left == i) & (listed.right == j))[0]
+        assert table["probability"][row] == marginals[g][at]
+        taken = table["probability"][: row + 1]
+        assert table["precision"][row] == pytest.approx(taken.mean(), rel=1e-12)
+        whole = np.sum(table["probability"])
+        assert table["recall"][row] == pytest.approx(taken.sum() / whole, rel=1e-12)
+    assert table["recall"][-1] == pytest.approx(1.0)
+    # What is expected is what is found.
+    sure = model.predict_links(graphs, 0.5)
+    assert (sure["probability"] >= 0.5).all()
+    is_right = [
+        labels[g][i] == j
+        for g, i, j in zip(sure["graph"], sure["left"], sure["right"], strict=True)
+    ]
+    assert np.mean(is_right) == pytest.approx(sure["precision"][-1], abs=0.05)
+    n_links = sum((label >= 0).sum() for label in labels)
+    assert np.sum(is_right) / n_links == pytest.approx(sure["recall"][-1], abs=0.05)
+    with pytest.raises(errors.InvalidOptionError, match="threshold must be a probability"):
+        model.predict_links(graphs, 50)
+
+
+def test_links_of_equal_probability_are_taken_together():
+    model = pm.MAPMatching(engine=ENGINE).fit(np.zeros((1, 2, 2, 1)), [[0, 1]])
+    table = model.predict_links(np.zeros((1, 2, 2, 1)))
+    np.testing.assert_allclose(table["precision"], 0.5)
+    np.testing.assert_allclose(table["recall"], 1.0)
+    assert len(model.predict_links(np.zeros((1, 2, 2, 1)), 0.6)["left"]) == 0
+
+
 def test_models_are_saved_whole(model, data, tmp_path):
     model.save(tmp_path / "model.json")
     again = pm.load(tmp_path / "model.json")
@@ -251,6 +336,20 @@ def test_max_margin(rng):
         model.fit(graphs[:1], [[-2] * graphs[0].n_left])
 
 
+def test_the_search_of_max_margin(rng, tmp_path):
+    graphs, labels = planted(rng, 60)
+    model = pm.MaxMarginMatchingCV([1e-3, 1e-2, 1e-1, 1.0, 10.0], engine=ENGINE, cv=3)
+    model.fit(graphs, labels)
+    plain = pm.MaxMarginMatching(model.alpha_, engine=ENGINE).fit(graphs, labels)
+    assert model.score(graphs, labels) == pytest.approx(
+        plain.score(graphs, labels), abs=0.05
+    )
+    model.save(tmp_path / "model.json")
+    np.testing.assert_array_equal(pm.load(tmp_path / "model.json").coef_, model.coef_)
+    with pytest.raises(errors.InvalidOptionError, match="above 0"):
+        pm.MaxMarginMatchingCV([0.0]).fit(graphs, labels)
+
+
 # ---- what it refuses -------------------------------------------------------------------
 
 
@@ -267,3 +366,10 @@ def test_other_features_of_nodes_than_the_model(model):
     graph = BipartiteGraph(np.zeros((2, 2, 2)))
     with pytest.raises(errors.FeatureCountError, match="left_features; the model was"):
         model.predict([graph])
+
+
+def test_costs_go_with_bayes(model, data):
+    with pytest.raises(errors.InvalidOptionError, match="with decode='bayes'"):
+        model.predict(data[0][:1], costs=pm.LinkCosts())
+    with pytest.raises(errors.InvalidOptionError, match=r"LinkCosts\(...\)"):
+        model.predict(data[0][:1], decode="bayes", costs=1.0)

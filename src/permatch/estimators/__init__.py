@@ -6,6 +6,7 @@ from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.max_margin_matching import MaxMarginMatching
+from permatch.estimators.max_margin_matching_cv import MaxMarginMatchingCV
 from permatch.estimators.persistence import load, save_model
 from permatch.estimators.query_ridge import QueryRidge
 from permatch.estimators.query_scaler import QueryScaler
@@ -23,6 +24,7 @@ __all__ = [
     "MAPMatching",
     "MAPMatchingCV",
     "MaxMarginMatching",
+    "MaxMarginMatchingCV",
     "QueryRidge",
     "QueryRidgeCV",
     "QueryScaler",

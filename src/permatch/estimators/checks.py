@@ -9,10 +9,10 @@ from permatch._types import FloatArray
 from permatch._validation import check_weights
 from permatch.errors import InvalidOptionError
 from permatch.graphs import BipartiteGraph, check_graphs
-from permatch.labels import Known, check_known
+from permatch.labels import KnownEdges, check_known
 
 #: Graphs, what is known about their matchings, and their weights, which sum to one.
-DataSet = tuple[list[BipartiteGraph], list[Known], FloatArray]
+DataSet = tuple[list[BipartiteGraph], list[KnownEdges], FloatArray]
 
 
 def check_data_set(

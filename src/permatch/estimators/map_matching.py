@@ -19,6 +19,9 @@ from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.objectives.likelihood import InexactError
 from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
 
+# How far a first fit goes that only finds a start.
+_START_TOL, _START_STEPS = 1e-2, 50
+
 _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
 
@@ -30,8 +33,9 @@ class MAPMatching(BaseMatcher):
 
         alpha/2 |coef * scale|^2 + mean( log_partition - <coef, phi> ),
 
-    which is convex.  Value and gradient are exact with an exact engine; large graphs need
-    an engine that approximates or samples.
+    which is convex; phi includes unmatched nodes, whose scores are learned too where there
+    are any.  The intercept of these scores is not penalised.  Value and gradient are exact
+    with an exact engine; large graphs need an engine that approximates or samples.
 
     Parameters
     ----------
@@ -94,8 +98,17 @@ class MAPMatching(BaseMatcher):
     is_exact_ : bool
         Whether all inference of the fit was exact.
 
+    is_convex_ : bool
+        Whether the objective was convex.  It is not with incomplete labels: ``coef_`` may
+        then be a local optimum only.
+
     Notes
     -----
+    With incomplete labels (-2 in a matching, `Known` or `EdgeLabels` in its place) the
+    likelihood is that of what is known: the total probability of all matchings that agree
+    with it.  The fit starts from the optimum over the nodes whose labels are known, the
+    others left out.
+
     An evaluation costs one inference per graph.  A fit that ends early, at `max_iter` or by
     Ctrl-C, warns and keeps the best coefficients.
 
@@ -146,6 +159,7 @@ class MAPMatching(BaseMatcher):
     verbose: bool = False
     gradient_error_: float = field(init=False)
     is_exact_: bool = field(init=False)
+    is_convex_: bool = field(init=False)
 
     def _problem(self, data: DataSet, n_jobs: int) -> LinearProblem:
         engine = find_engine(self.engine).for_learning()
@@ -170,6 +184,7 @@ class MAPMatching(BaseMatcher):
         super()._adopt(problem, optimum)
         self.gradient_error_ = optimum.gradient_error
         self.is_exact_ = optimum.is_exact
+        self.is_convex_ = problem.objective.is_convex
 
     def _warn(self, optimum: Any) -> None:
         super()._warn(optimum)
@@ -195,8 +210,21 @@ class LikelihoodProblem(MatchingProblem):
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
         objective = self.objective.with_alpha(alpha)
-        begin = np.zeros(len(self.scale)) if start is None else start
         options["method"] = self.method
+        if start is None and not objective.is_convex:
+            # What is known of whole nodes comes first: the way down from there is short.
+            few = options | {
+                "tol": max(options["tol"], _START_TOL),
+                "max_iter": _START_STEPS,
+            }
+            few.pop("on_iteration", None)
+            start = self._minimize(objective.settled(), np.zeros(len(self.scale)), few).coef
+        begin = np.zeros(len(self.scale)) if start is None else start
+        return self._minimize(objective, begin, options)
+
+    def _minimize(
+        self, objective: MatchingLikelihood, begin: FloatArray, options: dict[str, Any]
+    ) -> Optimum:
         if self.bounds is not None:
             low, high = self.bounds
             options["bounds"] = (low * self.scale, high * self.scale)

@@ -137,7 +137,7 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
         As in `MAPMatching`.
     unmatched_, unmatched_intercept_, unmatched_left_coef_, unmatched_right_coef_
         As in `MAPMatching`.
-    n_iter_, is_converged_, history_, gradient_error_, is_exact_
+    n_iter_, is_converged_, history_, gradient_error_, is_exact_, is_convex_
         As in `MAPMatching`, for the fit that gave ``coef_``.
 
     Examples

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,23 +9,21 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import (
-    MAX_SCORE,
     check_choice,
     check_jobs,
     check_rng,
-    no_perfect_matching,
 )
-from permatch.assignment import best_assignment
-from permatch.decoding import bayes_matching, best_matching
+from permatch.decoding import LinkCosts
 from permatch.distribution import MatchingDistribution
-from permatch.errors import InfeasibleGraphError, InvalidMatchingError, PrecisionError
+from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
-from permatch.graphs import BipartiteGraph, check_graphs
-from permatch.inference import AbstractEngine, find_engine, require_marginals
+from permatch.estimators.links import link_table
+from permatch.estimators.scored import Scored, score_graphs
+from permatch.graphs import check_graphs
+from permatch.inference import AbstractEngine, find_engine
 from permatch.metrics import hamming_loss
 from permatch.objectives import Parameters, arrange
-from permatch.scores import check_problem
 
 _DECODERS = ("mode", "bayes")
 _UNMATCHED = ("auto", "larger", "any")
@@ -78,9 +75,10 @@ class BaseMatcher(LinearModel):
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Edge features; sizes may differ between graphs.
-        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
+        matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
             The true matching of every graph: the right node of every left node, -1 if it is
-            unmatched, -2 if that is not known.
+            unmatched, -2 if that is not known.  `Known` and `EdgeLabels` can also say which
+            pairs do not match.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph; 2 is like passing the graph twice.
         feature_names : sequence of str, optional
@@ -102,7 +100,11 @@ class BaseMatcher(LinearModel):
         return self
 
     def predict(
-        self, graphs: Any, decode: Literal["mode", "bayes"] = "mode"
+        self,
+        graphs: Any,
+        decode: Literal["mode", "bayes"] = "mode",
+        *,
+        costs: LinkCosts | None = None,
     ) -> list[IntArray]:
         """Return one matching per graph.
 
@@ -113,22 +115,26 @@ class BaseMatcher(LinearModel):
         decode : {"mode", "bayes"}
             The likeliest matching, or the one with the fewest expected errors (needs
             marginals).
+        costs : LinkCosts, optional
+            With "bayes", what missed, false and wrong links cost, and leaving a node to a
+            person; default: every left node treated wrongly counts as one error.
 
         Returns
         -------
         list of ndarray of shape (n,)
-            Left node i of a graph is matched to right node ``matching[i]``; -1: unmatched.
+            Left node i of a graph is matched to right node ``matching[i]``; -1: unmatched,
+            ``pm.ABSTAINED`` (-2): left to a person.
         """
         check_choice(decode, "decode", _DECODERS)
+        if costs is not None and (decode != "bayes" or not isinstance(costs, LinkCosts)):
+            raise InvalidOptionError(
+                "costs must be permatch.LinkCosts(...), with decode='bayes'; got "
+                f"{costs!r} with decode={decode!r}."
+            )
         scored = self._score(graphs)
         if decode == "mode":
             return scored.modes()
-        if not scored.is_square:
-            return [self._distribution(one).bayes_matching() for one in scored.each()]
-        return [
-            bayes_matching(graph.weigh_extra(table), graph.allowed)
-            for table, graph in zip(self._marginals(scored), scored.graphs, strict=True)
-        ]
+        return scored.bayes(scored.infer(find_engine(self.engine), self.n_jobs), costs)
 
     def predict_marginals(self, graphs: Any) -> list[FloatArray]:
         """Return the probability of every edge of every graph.
@@ -144,7 +150,30 @@ class BaseMatcher(LinearModel):
             Rows and columns sum to one, less the probability that the node is unmatched,
             within the errors of a sampling engine.
         """
-        return self._marginals(self._score(graphs))
+        return self._score(graphs).infer(find_engine(self.engine), self.n_jobs).marginals
+
+    def predict_links(
+        self, graphs: Any, threshold: float | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return the edges of all graphs as a table, the most probable first.
+
+        Parameters
+        ----------
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
+            Sizes may differ between graphs.
+        threshold : float, optional
+            Leave out edges with a smaller probability.  From 0.5 on, no node has two links.
+
+        Returns
+        -------
+        dict of ndarray
+            Columns ``graph``, ``left``, ``right`` (numbers), ``probability``, and
+            ``precision`` and ``recall``: those expected if all links with at least this
+            probability are taken.
+        """
+        scored = self._score(graphs)
+        result = scored.infer(find_engine(self.engine), self.n_jobs)
+        return link_table(scored.graphs, scored.on_edges(result.marginals), threshold)
 
     def sample(self, graphs: Any, n: int, rng: Seed = None) -> list[IntArray]:
         """Draw matchings of every graph, as `MatchingDistribution` does.
@@ -299,85 +328,18 @@ class BaseMatcher(LinearModel):
         # Rounding must not push a probability above 1.
         return float(shares @ np.minimum(log_probs, 0.0))
 
-    def _score(self, graphs: Any) -> "Scored":
+    def _score(self, graphs: Any) -> Scored:
         self._check_fitted()
         fitted = self._fitted
         n_nodes = fitted.n_left, fitted.n_right
         checked = check_graphs(graphs, self.n_features_in_, n_nodes)
         return score_graphs(checked, self._weights(), fitted)
 
-    def _marginals(self, scored: "Scored") -> list[FloatArray]:
-        engine = find_engine(self.engine)
-        require_marginals(engine)
-        return engine.infer(scored.scores, n_jobs=self.n_jobs, **scored.unmatched).marginals
-
-    def _distribution(self, scored: "Scored") -> MatchingDistribution:
+    def _distribution(self, scored: Scored) -> MatchingDistribution:
         unmatched: Any = {name: values[0] for name, values in scored.unmatched.items()}
         return MatchingDistribution(
             scored.scores[0], self.engine, n_jobs=self.n_jobs, **unmatched
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Graphs with their scores, in the form in which engines take them."""
-
-    graphs: list[BipartiteGraph]
-    scores: list[Any]
-    #: ``unmatched_left`` and ``unmatched_right`` per graph; empty where defaults hold.
-    unmatched: dict[str, Any]
-
-    @property
-    def is_square(self) -> bool:
-        """Whether all are square arrays, all of whose nodes are matched."""
-        return not self.unmatched and all(graph.is_square for graph in self.graphs)
-
-    def each(self) -> list["Scored"]:
-        """Return every graph by itself."""
-        return [
-            Scored(
-                [graph],
-                [scores],
-                {name: [values[k]] for name, values in self.unmatched.items()},
-            )
-            for k, (graph, scores) in enumerate(zip(self.graphs, self.scores, strict=True))
-        ]
-
-    def modes(self) -> list[IntArray]:
-        """Return the best matching of every graph."""
-        if self.is_square:
-            return [_mode(scores, k) for k, scores in enumerate(self.scores)]
-        problem, _ = check_problem(self.scores, **self.unmatched, check=False)
-        found, structure = best_assignment(problem).matching, problem.structure
-        local = np.where(
-            found < 0, found, found - structure.right_starts[structure.graph_of_left]
-        ).astype(np.intp)
-        return np.split(local, structure.left_starts[1:-1])
-
-
-def score_graphs(
-    graphs: list[BipartiteGraph], weights: FloatArray, parameters: Parameters
-) -> Scored:
-    """Return the scores of every graph; refuse features that are too large."""
-    tables, left, right = [], [], []
-    coef = weights[: parameters.n_edge]
-    for k, graph in enumerate(graphs):
-        with np.errstate(over="ignore", invalid="ignore"):  # caught at once
-            scores = graph.edge_features @ coef
-            ends = parameters.unmatched(graph, weights)
-        finite = [values[values != -np.inf] for values in (scores, *ends)]
-        largest = max(np.abs(values).max(initial=0.0) for values in finite)
-        if not largest <= MAX_SCORE:  # false for NaN too
-            raise PrecisionError(
-                f"scores must be at most {MAX_SCORE:g} in size; the features of graph {k} "
-                f"times the coefficients reach {largest:.3g}. Divide the features by a "
-                "large number, in both fit and predict."
-            )
-        tables.append(graph.with_scores(scores))
-        left.append(ends[0])
-        right.append(ends[1])
-    unmatched = {"unmatched_left": left, "unmatched_right": right}
-    return Scored(graphs, tables, {} if parameters.is_default else unmatched)
 
 
 def _no_fit(data: DataSet, k: int) -> InvalidMatchingError:
@@ -387,10 +349,3 @@ def _no_fit(data: DataSet, k: int) -> InvalidMatchingError:
         f"of graph {k} ({graph.n_left} x {graph.n_right}) allows at most "
         f"{known.n_most_links} pairs. Use unmatched='any', or correct the label."
     )
-
-
-def _mode(scores: FloatArray, position: int) -> IntArray:
-    try:
-        return best_matching(scores)
-    except InfeasibleGraphError as err:
-        raise no_perfect_matching(scores, f"graph {position}") from err

@@ -8,7 +8,7 @@ The consistent problem has the open edges only; the score of what is known is ad
 Nodes without an open edge are settled, so they count as 0 there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult
-from permatch.labels import Known
+from permatch.labels import KnownEdges
 from permatch.objectives.expectation import Expectation, check_scores
 from permatch.objectives.parameters import Parameters
 from permatch.problems import Problem, Structure, side_by_side
@@ -97,6 +97,24 @@ class FeatureTable:
         log_partition = result.log_partition - known.log_partition
         return Expectation(log_partition, total, [result, known], None)
 
+    def settled(self) -> "FeatureTable":
+        """Return the graphs without the nodes that have an open edge: labels are complete.
+
+        Those nodes stay, without edges, where they say nothing about the model.
+        """
+        structure = self.structure
+        left, right = self._open_nodes
+        is_kept = ~(left[structure.left] | right[structure.right])
+        return replace(
+            self,
+            structure=structure.kept(is_kept),
+            features=self.features[is_kept],
+            must_left=self.must_left & ~left,
+            must_right=self.must_right & ~right,
+            is_match=self.is_match[is_kept],
+            is_open=self.is_open[is_kept],
+        )
+
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine may be exact here: only trying tells."""
         return True
@@ -125,9 +143,7 @@ class FeatureTable:
 
     @cached_property
     def _open_structure(self) -> Structure:
-        structure = self.structure
-        nothing = np.zeros(structure.n_edges)
-        return Problem(structure, nothing, nothing, nothing).kept(self.is_open).structure
+        return self.structure.kept(self.is_open)
 
     def _consistent(self, problem: Problem) -> Problem:
         left, right = self._open_nodes
@@ -163,24 +179,18 @@ class FeatureTable:
         structure = self.structure
         left = np.bincount(structure.left, errors, structure.n_left)
         right = np.bincount(structure.right, errors, structure.n_right)
-        sizes = FeatureTable(
-            self.members,
-            structure,
-            np.abs(self.features),
-            np.abs(self.left),
-            np.abs(self.right),
-            self.must_left,
-            self.must_right,
-            self.is_match,
-            self.is_open,
-            self.parameters,
+        sizes = replace(
+            self,
+            features=np.abs(self.features),
+            left=np.abs(self.left),
+            right=np.abs(self.right),
         )
         return sizes.total(shares, errors, left, right)
 
 
 def table_graphs(
     graphs: list[BipartiteGraph],
-    labels: list[Known],
+    labels: list[KnownEdges],
     members: list[int],
     parameters: Parameters,
 ) -> FeatureTable:

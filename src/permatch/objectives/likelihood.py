@@ -25,6 +25,7 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
+from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.parts import Part
 
 # Beliefs that still change by more than this are not converged.
@@ -69,12 +70,31 @@ class MatchingLikelihood:
         self.alpha = alpha
         self.engine = engine
         self.n_jobs = n_jobs
+        self._all_shares = shares
         self._shares = [shares[part.members] for part in parts]
         # What is labelled enters only through the sum of its features.
         self._observed = np.zeros(len(parts[0].parameters))
         self._penalised = parts[0].parameters.is_penalised
         for part, share in zip(parts, self._shares, strict=True):
             self._observed += part.observed(share)
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective is convex: whether all labels are complete."""
+        return all(
+            not isinstance(part, FeatureTable) or not part.is_open.any()
+            for part in self.parts
+        )
+
+    def settled(self) -> "MatchingLikelihood":
+        """Return the objective over the nodes whose labels are known, which is convex."""
+        parts = [
+            part.settled() if isinstance(part, FeatureTable) else part
+            for part in self.parts
+        ]
+        return MatchingLikelihood(
+            parts, self._all_shares, self.alpha, self.engine, self.n_jobs
+        )
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the same objective with another penalty."""

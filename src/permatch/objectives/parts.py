@@ -5,7 +5,7 @@ side by side in one table.  Both know their scores, and what they say about a mo
 """
 
 from permatch.graphs import BipartiteGraph
-from permatch.labels import Known
+from permatch.labels import KnownEdges
 from permatch.objectives.feature_table import FeatureTable, table_graphs
 from permatch.objectives.parameters import Parameters
 from permatch.objectives.stacks import FeatureStack, stack_graphs
@@ -14,7 +14,7 @@ Part = FeatureStack | FeatureTable
 
 
 def arrange(
-    graphs: list[BipartiteGraph], labels: list[Known], parameters: Parameters
+    graphs: list[BipartiteGraph], labels: list[KnownEdges], parameters: Parameters
 ) -> list[Part]:
     """Return the parts that labelled graphs are solved in, with features of their own."""
     stacked = [

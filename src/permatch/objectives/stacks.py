@@ -7,7 +7,7 @@ import numpy as np
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
-from permatch.labels import Known
+from permatch.labels import KnownEdges
 from permatch.objectives.expectation import Expectation, check_scores
 from permatch.objectives.parameters import Parameters
 
@@ -84,7 +84,7 @@ class FeatureStack:
 
 def stack_graphs(
     graphs: list[BipartiteGraph],
-    labels: list[Known],
+    labels: list[KnownEdges],
     members: list[int],
     parameters: Parameters,
 ) -> list[FeatureStack]:

@@ -1,0 +1,105 @@
+"""Graphs with the scores of a model, and what engines and decoders make of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import MAX_SCORE, no_perfect_matching
+from permatch.assignment import best_assignment
+from permatch.decoding import LinkCosts, best_matching
+from permatch.decoding.bayes import bayes_assignment
+from permatch.errors import InfeasibleGraphError, PrecisionError
+from permatch.graphs import BipartiteGraph
+from permatch.inference import AbstractEngine, InferenceResult, require_marginals
+from permatch.objectives import Parameters
+from permatch.problems import Problem
+from permatch.scores import Layout, check_problem
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Graphs with their scores, in the form in which engines take them."""
+
+    graphs: list[BipartiteGraph]
+    scores: list[Any]
+    #: ``unmatched_left`` and ``unmatched_right`` per graph; empty where defaults hold.
+    unmatched: dict[str, Any]
+
+    @property
+    def is_square(self) -> bool:
+        """Whether all are square arrays, all of whose nodes are matched."""
+        return not self.unmatched and all(graph.is_square for graph in self.graphs)
+
+    def each(self) -> list["Scored"]:
+        """Return every graph by itself."""
+        return [
+            Scored(
+                [graph],
+                [scores],
+                {name: [values[k]] for name, values in self.unmatched.items()},
+            )
+            for k, (graph, scores) in enumerate(zip(self.graphs, self.scores, strict=True))
+        ]
+
+    def infer(self, engine: AbstractEngine, n_jobs: int | None) -> InferenceResult:
+        """Return marginals, a list with an array per graph, in the form of the graph."""
+        require_marginals(engine)
+        return engine.infer(self.scores, n_jobs=n_jobs, **self.unmatched)
+
+    def modes(self) -> list[IntArray]:
+        """Return the best matching of every graph."""
+        if self.is_square:
+            return [_mode(scores, k) for k, scores in enumerate(self.scores)]
+        problem, layout = self.problem
+        return layout.matchings(best_assignment(problem).matching)
+
+    def bayes(self, result: InferenceResult, costs: LinkCosts | None) -> list[IntArray]:
+        """Return the matching of every graph with the least expected loss."""
+        problem, layout = self.problem
+        marginals = np.concatenate(self.on_edges(result.marginals))
+        alone = np.concatenate(result.unmatched_left)
+        return layout.matchings(bayes_assignment(problem, marginals, alone, costs))
+
+    def on_edges(self, values: list[FloatArray]) -> list[FloatArray]:
+        """Return values in the form of every graph as arrays (n_edges,)."""
+        return [graph.pick(own) for graph, own in zip(self.graphs, values, strict=True)]
+
+    @cached_property
+    def problem(self) -> tuple[Problem, Layout]:
+        """All graphs side by side, and how their matchings are told apart."""
+        return check_problem(self.scores, **self.unmatched, check=False)
+
+
+def score_graphs(
+    graphs: list[BipartiteGraph], weights: FloatArray, parameters: Parameters
+) -> Scored:
+    """Return the scores of every graph; refuse features that are too large."""
+    tables, left, right = [], [], []
+    coef = weights[: parameters.n_edge]
+    for k, graph in enumerate(graphs):
+        with np.errstate(over="ignore", invalid="ignore"):  # caught at once
+            scores = graph.edge_features @ coef
+            ends = parameters.unmatched(graph, weights)
+        finite = [values[values != -np.inf] for values in (scores, *ends)]
+        largest = max(np.abs(values).max(initial=0.0) for values in finite)
+        if not largest <= MAX_SCORE:  # false for NaN too
+            raise PrecisionError(
+                f"scores must be at most {MAX_SCORE:g} in size; the features of graph {k} "
+                f"times the coefficients reach {largest:.3g}. Divide the features by a "
+                "large number, in both fit and predict."
+            )
+        tables.append(graph.with_scores(scores))
+        left.append(ends[0])
+        right.append(ends[1])
+    unmatched = {"unmatched_left": left, "unmatched_right": right}
+    return Scored(graphs, tables, {} if parameters.is_default else unmatched)
+
+
+def _mode(scores: FloatArray, position: int) -> IntArray:
+    try:
+        return best_matching(scores)
+    except InfeasibleGraphError as err:
+        raise no_perfect_matching(scores, f"graph {position}") from err
