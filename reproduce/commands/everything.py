@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +14,16 @@ from permatch.cli.shared.options import Debug, make_folder
 from permatch.cli.shared.terminal import printing
 from permatch.errors import InvalidOptionError, LetorFileError
 from reproduce.commands.plan import Rows, Step, plan
-from reproduce.commands.steps import Jobs, Out, Part, need, progress, resumable
+from reproduce.commands.steps import (
+    Jobs,
+    Out,
+    Part,
+    data_option,
+    need,
+    progress,
+    quick_option,
+    resumable,
+)
 
 if TYPE_CHECKING:
     from reproduce.experiments.outcomes import Outcome
@@ -24,21 +32,13 @@ if TYPE_CHECKING:
 def everything(
     data: Annotated[
         Path | None,
-        typer.Option(
-            "--data",
-            "-d",
-            metavar="DIR",
+        data_option(
+            "that contains 'letor' and 'cmu_house', if you have them",
             exists=True,
             file_okay=False,
-            help="Folder that contains 'letor' and 'cmu_house', if you have them. "
-            "Default: the environment variable PERMATCH_DATA.",
-            show_default=False,
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", metavar="", help="Smaller experiments, a few minutes."),
-    ] = False,
+    quick: Annotated[bool, quick_option("Smaller experiments, a few minutes.")] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
     debug: Debug = False,

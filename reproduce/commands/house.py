@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -13,9 +12,11 @@ from reproduce.commands.steps import (
     Jobs,
     Out,
     Part,
+    data_option,
     draw,
     finish,
     need,
+    quick_option,
     write_csv,
 )
 
@@ -47,19 +48,12 @@ _FIELDS = [
 def house(
     data: Annotated[
         Path | None,
-        typer.Option(
-            "--data",
-            "-d",
-            metavar="DIR",
-            help="Folder with shape_contexts.npy and points.npy, or its parent if it is "
-            "called 'cmu_house'. Default: the environment variable PERMATCH_DATA.",
-            show_default=False,
+        data_option(
+            "with shape_contexts.npy and points.npy, or its parent if it is called "
+            "'cmu_house'"
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", metavar="", help="Only gaps 50 and 90, and fewer alphas."),
-    ] = False,
+    quick: Annotated[bool, quick_option("Only gaps 50 and 90, and fewer alphas.")] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
     debug: Debug = False,

@@ -12,7 +12,7 @@ from reproduce.commands.ranking_parts import (
     runtime_part,
     sample_size_part,
 )
-from reproduce.commands.steps import Jobs, Out, Repeats, finish, need
+from reproduce.commands.steps import Jobs, Out, Quick, Repeats, data_option, finish, need
 
 
 def check_dataset(name: str) -> str:
@@ -27,14 +27,7 @@ def check_dataset(name: str) -> str:
 
 Data = Annotated[
     Path | None,
-    typer.Option(
-        "--data",
-        "-d",
-        metavar="DIR",
-        help="Folder that contains OHSUMED/Fold1 ... Fold5, or letor/OHSUMED. Default: "
-        "the environment variable PERMATCH_DATA.",
-        show_default=False,
-    ),
+    data_option("that contains OHSUMED/Fold1 ... Fold5, or letor/OHSUMED"),
 ]
 Dataset = Annotated[
     str,
@@ -44,10 +37,6 @@ Dataset = Annotated[
         help="OHSUMED, or TD2003 or TD2004 if you have them.",
         callback=check_dataset,
     ),
-]
-Quick = Annotated[
-    bool,
-    typer.Option("--quick", metavar="", help="A smaller experiment, under a minute."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed of the subsets.")]
 
@@ -126,16 +115,7 @@ def runtime(
     data: Data = None,
     quick: Quick = False,
     out: Out = Path("results"),
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats",
-            "-r",
-            min=1,
-            metavar="N",
-            help="Number of repeats. Default: 3; 1 with --quick.",
-        ),
-    ] = None,
+    repeats: Repeats = None,
     dataset: Dataset = "OHSUMED",
     jobs: Annotated[
         int,

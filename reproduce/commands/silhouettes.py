@@ -14,6 +14,7 @@ from reproduce.commands.steps import (
     Jobs,
     Out,
     Part,
+    Quick,
     Repeats,
     draw,
     finish,
@@ -34,10 +35,7 @@ _FIELDS = ["n", "method", "mean", "spread", "n_repeats", "seconds", "n_evaluatio
 
 
 def silhouettes(
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", metavar="", help="A smaller experiment, under a minute."),
-    ] = False,
+    quick: Quick = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
     repeats: Repeats = None,

@@ -19,6 +19,24 @@ FIGURES = ("png", "svg")
 
 Show = Callable[[float], None]
 
+
+def data_option(contents: str, **more: Any) -> Any:
+    """Return the option ``--data``, for a folder with these contents."""
+    return typer.Option(
+        "--data",
+        "-d",
+        metavar="DIR",
+        help=f"Folder {contents}. Default: the environment variable PERMATCH_DATA.",
+        show_default=False,
+        **more,
+    )
+
+
+def quick_option(what: str) -> Any:
+    """Return the option ``--quick``."""
+    return typer.Option("--quick", metavar="", help=what)
+
+
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")]
 Jobs = Annotated[
     int,
@@ -29,6 +47,7 @@ Jobs = Annotated[
         callback=check_jobs,
     ),
 ]
+Quick = Annotated[bool, quick_option("A smaller experiment, under a minute.")]
 Repeats = Annotated[
     int | None,
     typer.Option(
