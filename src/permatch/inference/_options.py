@@ -29,6 +29,11 @@ MOST_DRAWS = 10**15
 _SEED_STRIDE = 1_000_003
 
 
+def seed_of(*key: int) -> int:
+    """Return a seed for a key of non-negative numbers."""
+    return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
 def check_number(value: Any, name: str, lowest: float, highest: float) -> float:
     """Return `value` as a float of at least `lowest` and below `highest`."""
     if not _is_number(value) or not lowest <= float(value) < highest:

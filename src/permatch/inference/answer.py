@@ -299,6 +299,46 @@ def merge_sizes(engine: str, parts: Sequence[Diagnostics]) -> Diagnostics:
     return replace(merge(parts), engine=engine, choice=choice, parts=tuple(parts), notes=())
 
 
+def put_in_list(
+    engine: str,
+    places: Sequence[Any],
+    answers: Sequence[InferenceResult],
+    n_graphs: int,
+) -> InferenceResult:
+    """Return the result for a list of graphs, from those for stacks and their places."""
+
+    def numbers(name: str) -> Any:
+        values = [getattr(answer, name) for answer in answers]
+        if values and all(value is None for value in values):
+            return None
+        every = np.zeros(n_graphs)
+        for members, value in zip(places, values, strict=True):
+            if value is not None:  # an engine that knows of no error is exact here
+                every[members] = value
+        return every
+
+    def tables(name: str) -> Any:
+        values = [getattr(answer, name) for answer in answers]
+        if values and all(value is None for value in values):
+            return None
+        every: list[Any] = [None] * n_graphs
+        for members, value in zip(places, values, strict=True):
+            for k, member in enumerate(members):
+                every[member] = None if value is None else value[k]
+        return every
+
+    return InferenceResult(
+        numbers("log_partition"),
+        tables("marginals"),
+        all(answer.is_exact for answer in answers),
+        merge_sizes(engine, [answer.diagnostics for answer in answers]),
+        numbers("log_partition_error"),
+        tables("marginal_errors"),
+        tables("unmatched_left"),
+        tables("unmatched_right"),
+    )
+
+
 #: From the strongest certificate to the weakest.
 CERTIFICATES = ("exact", "rigorous", "asymptotic", "heuristic")
 

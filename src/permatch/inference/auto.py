@@ -21,6 +21,7 @@ from permatch.inference._options import (
     RandomEngine,
     check_budget,
     check_fraction,
+    seed_of,
     smaller_error,
 )
 from permatch.inference._words import level_outside
@@ -36,7 +37,7 @@ from permatch.inference.base import (
 from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification, certain_interval
 from permatch.inference.glynn import Glynn
-from permatch.inference.mixed import seed_of, solve_problem, solve_sparse
+from permatch.inference.mixed import solve_problem, solve_sparse
 from permatch.inference.nesting import Nesting
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified

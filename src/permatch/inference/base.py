@@ -14,7 +14,6 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self
@@ -25,13 +24,13 @@ from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
-from permatch.errors import InvalidOptionError, PartialMatchingError, SizeLimitError
+from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
-from permatch.inference.answer import InferenceResult, merge_sizes
-from permatch.inference.components import Assembly
+from permatch.inference.answer import InferenceResult, put_in_list
+from permatch.inference.components import laid_out, solve_squares
 from permatch.kernels.sliced import reduce_one, reduce_possible
 from permatch.problems import Problem
-from permatch.scores import Layout, Unmatched, check_problem
+from permatch.scores import Unmatched, check_problem
 
 #: Sets of columns are held in 64-bit masks; no exact engine gets near this size.
 LARGEST_MASK = 60
@@ -165,19 +164,7 @@ class AbstractEngine(ABC):
         if batch.kind != "list":  # an array is always exactly one stack
             return answers[0]
         places = [members for members, _ in batch.stacks]
-        n_graphs = batch.n_graphs
-        return InferenceResult(
-            _numbers(places, [a.log_partition for a in answers], n_graphs),
-            _tables(places, [a.marginals for a in answers], n_graphs)
-            if self.has_marginals
-            else None,
-            all(answer.is_exact for answer in answers),
-            merge_sizes(self.name, [answer.diagnostics for answer in answers]),
-            _numbers(places, [a.log_partition_error for a in answers], n_graphs),
-            _tables(places, [a.marginal_errors for a in answers], n_graphs),
-            _tables(places, [a.unmatched_left for a in answers], n_graphs),
-            _tables(places, [a.unmatched_right for a in answers], n_graphs),
-        )
+        return put_in_list(self.name, places, answers, batch.n_graphs)
 
     def infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         """Return the answer for a checked problem, with arrays as long as its own.
@@ -226,48 +213,12 @@ class AbstractEngine(ABC):
         By default components that are square and have no unmatched nodes are stacked by
         size for `_infer_stack`, and others are refused.
         """
-        structure = problem.structure
-        found = structure.components
-        n_left, n_right = found.sizes
-        self._refuse_partial(problem, n_left, n_right)
-        whole = Assembly(problem)
-        for size in np.unique(n_left).tolist():
-            part = problem.select(np.nonzero(n_left == size)[0])
-            own = part.problem.structure
-            self.check_size(size, min(job.n_jobs, own.n_graphs))
-            # The graphs of the caller, for error messages.
-            members = structure.graph_of_left[part.left[own.left_starts[:-1]]]
-            places = own.left % size, own.right % size
-            graphs = own.graph_of_left[own.left]
-            scores = np.full((own.n_graphs, size, size), -np.inf)
-            scores[graphs, *places] = part.problem.scores
-            answer = self._infer_stack(scores, members, job)
-            errors = answer.marginal_errors
-            picked = replace(
-                answer,
-                marginals=answer.marginals[graphs, *places] if self.has_marginals else 0.0,
-                marginal_errors=None if errors is None else errors[graphs, *places],
-                unmatched_left=0.0,
-                unmatched_right=0.0,
-            )
-            whole.add(part, picked)
-        result = whole.result(self.name)
-        return result if self.has_marginals else replace(result, marginals=None)
 
-    def _refuse_partial(
-        self, problem: Problem, n_left: IntArray, n_right: IntArray
-    ) -> None:
-        """Refuse components that are not square, or whose nodes may stay unmatched."""
-        found = problem.structure.components
-        is_free = (problem.unmatched_left > -np.inf) & (found.of_left >= 0)
-        others = (problem.unmatched_right > -np.inf) & (found.of_right >= 0)
-        if not (is_free.any() or others.any() or (n_left != n_right).any()):
-            return
-        raise PartialMatchingError(
-            f"{type(self).__name__} handles perfect matchings of square graphs; this one "
-            "has unmatched nodes, or sides of different sizes. Use engine='frontier', "
-            "which is exact, or engine='auto'."
-        )
+        def solve(scores: FloatArray, members: IntArray) -> InferenceResult:
+            self.check_size(scores.shape[1], min(job.n_jobs, len(scores)))
+            return self._infer_stack(scores, members, job)
+
+        return solve_squares(problem, type(self).__name__, solve).told(engine=self.name)
 
     def check_size(self, size: int, n_at_once: int = 1) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large.
@@ -399,26 +350,6 @@ class AbstractEngine(ABC):
             )
 
 
-def laid_out(answer: InferenceResult, layout: Layout) -> InferenceResult:
-    """Return an answer on edges and nodes in the form in which scores were given."""
-
-    def pair(place: Callable[[Any], Any], ends: Any) -> Any:
-        return None if ends is None else (place(ends[0]), place(ends[1]))
-
-    return replace(
-        answer,
-        log_partition=layout.graphs(answer.log_partition),
-        log_partition_error=layout.graphs(answer.log_partition_error),
-        marginals=layout.edges(answer.marginals),
-        marginal_errors=layout.edges(answer.marginal_errors),
-        unmatched_left=layout.left(answer.unmatched_left),
-        unmatched_right=layout.right(answer.unmatched_right),
-        marginal_bounds=pair(layout.edges, answer.marginal_bounds),
-        unmatched_left_bounds=pair(layout.left, answer.unmatched_left_bounds),
-        unmatched_right_bounds=pair(layout.right, answer.unmatched_right_bounds),
-    )
-
-
 def factor_for_all(size: int, delta: float) -> float:
     """Return how many standard errors cover all marginals at once, but for `delta`.
 
@@ -438,28 +369,6 @@ def load_kernels(engine: AbstractEngine) -> None:
     """Have an engine's kernels compiled or loaded, by a graph too small to matter."""
     size = min(engine.max_size, 12)
     engine._answer_one(np.zeros((size, size)), Job())
-
-
-def _numbers(places: list[IntArray], answers: list[Any], n_graphs: int) -> Any:
-    """Return one number per graph of a list; None if no stack has any."""
-    if answers and all(answer is None for answer in answers):
-        return None
-    every = np.zeros(n_graphs)
-    for members, answer in zip(places, answers, strict=True):
-        if answer is not None:  # an engine that knows of no error is exact on this stack
-            every[members] = answer
-    return every
-
-
-def _tables(places: list[IntArray], answers: list[Any], n_graphs: int) -> Any:
-    """Return one table per graph of a list; None if no stack has any."""
-    if answers and all(answer is None for answer in answers):
-        return None
-    every: list[Any] = [None] * n_graphs
-    for members, answer in zip(places, answers, strict=True):
-        for k, member in enumerate(members):
-            every[member] = None if answer is None else answer[k]
-    return every
 
 
 def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -> None:

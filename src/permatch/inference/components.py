@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.errors import InfeasibleGraphError
+from permatch.errors import InfeasibleGraphError, PartialMatchingError
 from permatch.inference.answer import Diagnostics, InferenceResult, merge, weakest
 from permatch.problems import Problem, Selection
+from permatch.scores import Layout
 
 _BOUNDS = ("marginal_bounds", "unmatched_left_bounds", "unmatched_right_bounds")
 
@@ -152,6 +153,72 @@ def errors_of(answer: InferenceResult) -> Any:
     if answer.is_exact:
         return 0.0
     return np.nan if answer.marginal_errors is None else answer.marginal_errors
+
+
+def solve_squares(
+    problem: Problem, name: str, solve: Callable[[FloatArray, IntArray], InferenceResult]
+) -> InferenceResult:
+    """Solve components that are square and have no unmatched nodes, equal sizes together.
+
+    `solve` takes dense scores (b, m, m) and the graphs that they belong to.
+    """
+    _refuse_partial(problem, name)
+    n_left, _ = problem.structure.components.sizes
+    whole = Assembly(problem)
+    for size in np.unique(n_left).tolist():
+        part = problem.select(np.nonzero(n_left == size)[0])
+        own = part.problem.structure
+        graphs = own.graph_of_left[own.left]
+        places = graphs, own.left % size, own.right % size
+        scores = np.full((own.n_graphs, size, size), -np.inf)
+        scores[places] = part.problem.scores
+        answer = solve(scores, problem.structure.graph_of_component[part.components])
+        errors = answer.marginal_errors
+        picked = replace(
+            answer,
+            marginals=np.nan if answer.marginals is None else answer.marginals[places],
+            marginal_errors=None if errors is None else errors[places],
+            unmatched_left=0.0,
+            unmatched_right=0.0,
+        )
+        whole.add(part, picked)
+    result = whole.result(name)
+    is_silent = any(np.isscalar(answer.marginals) for _, answer in whole.parts)
+    return replace(result, marginals=None) if is_silent else result
+
+
+def _refuse_partial(problem: Problem, name: str) -> None:
+    """Refuse components that are not square, or whose nodes may stay unmatched."""
+    found = problem.structure.components
+    n_left, n_right = found.sizes
+    is_free = (problem.unmatched_left > -np.inf) & (found.of_left >= 0)
+    others = (problem.unmatched_right > -np.inf) & (found.of_right >= 0)
+    if is_free.any() or others.any() or (n_left != n_right).any():
+        raise PartialMatchingError(
+            f"{name} handles perfect matchings of square graphs; this one has unmatched "
+            "nodes, or sides of different sizes. Use engine='frontier', which is exact, or "
+            "engine='auto'."
+        )
+
+
+def laid_out(answer: InferenceResult, layout: Layout) -> InferenceResult:
+    """Return an answer on edges and nodes in the form in which scores were given."""
+
+    def pair(place: Callable[[Any], Any], ends: Any) -> Any:
+        return None if ends is None else (place(ends[0]), place(ends[1]))
+
+    return replace(
+        answer,
+        log_partition=layout.graphs(answer.log_partition),
+        log_partition_error=layout.graphs(answer.log_partition_error),
+        marginals=layout.edges(answer.marginals),
+        marginal_errors=layout.edges(answer.marginal_errors),
+        unmatched_left=layout.left(answer.unmatched_left),
+        unmatched_right=layout.right(answer.unmatched_right),
+        marginal_bounds=pair(layout.edges, answer.marginal_bounds),
+        unmatched_left_bounds=pair(layout.left, answer.unmatched_left_bounds),
+        unmatched_right_bounds=pair(layout.right, answer.unmatched_right_bounds),
+    )
 
 
 def no_matching(problem: Problem, component: int) -> InfeasibleGraphError:

@@ -20,6 +20,7 @@ from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.assignment import best_assignment
 from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
+from permatch.inference._options import seed_of
 from permatch.inference.answer import Diagnostics, InferenceResult, weakest
 from permatch.inference.base import AbstractEngine, Goal
 from permatch.inference.bethe import Bethe
@@ -157,11 +158,6 @@ def _give_up(scores: FloatArray, member: int, job: Job) -> InferenceResult:
 def _chosen(engine: AbstractEngine, n_components: int) -> str:
     several = f"{n_components} components" if n_components != 1 else "one component"
     return f"auto: {engine.name} is the fastest exact engine for {several}"
-
-
-def seed_of(*key: int) -> int:
-    """Return a seed for a key of non-negative numbers."""
-    return int(np.random.SeedSequence(key).generate_state(1)[0])
 
 
 def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
