@@ -25,16 +25,20 @@ class PathBounds:
     def widths(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
         """Return the widest interval of each left and right node and its edges."""
         structure = problem.structure
-        found = []
+        right_starts, right_edges = structure.by_right
         widths = self.edges[1] - self.edges[0]
-        for (low, high), nodes in (
-            (self.left, structure.left),
-            (self.right, structure.right),
-        ):
-            widest = high - low
-            np.maximum.at(widest, nodes, widths)
-            found.append(widest)
-        return found[0], found[1]
+        return (
+            _largest(self.left[1] - self.left[0], widths, structure.starts),
+            _largest(self.right[1] - self.right[0], widths[right_edges], right_starts),
+        )
+
+
+def _largest(own: FloatArray, values: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the larger of a node's own value and those of its edges, which are sorted."""
+    linked = np.nonzero(np.diff(starts))[0]
+    if len(linked):
+        own[linked] = np.maximum(own[linked], np.maximum.reduceat(values, starts[linked]))
+    return own
 
 
 def collect(problem: Problem, walks: Walks) -> PathBounds:

@@ -26,7 +26,9 @@ from permatch.inference.blocks import (
     solve_exactly,
 )
 from permatch.inference.glynn import Glynn
+from permatch.inference.pruning import solve_pruned
 from permatch.inference.small_batch import SmallBatch
+from permatch.problems import Problem
 
 # Blocks are looked for such that what lies across them is at most this ...
 _NEGLIGIBLE = 1e-9
@@ -50,6 +52,10 @@ class Sparsified(AbstractEngine):
 
     A graph without such blocks is refused (`SizeLimitError`).
 
+    Where nodes may stay unmatched, edges are dropped from components that are too wide for
+    `Frontier`, the least probable first; bounds on their probabilities sum to at most
+    `tol`.  The rest is solved exactly, and ``marginal_bounds`` hold for certain.
+
     Parameters
     ----------
     max_size : int
@@ -57,7 +63,8 @@ class Sparsified(AbstractEngine):
     tol : float
         Largest bound accepted on the error of the log-partition.
     max_block : int
-        Largest block solved, at most 30; time doubles with every node.
+        Largest block solved, at most 30, or largest width of a component; time doubles with
+        every node.
 
     Notes
     -----
@@ -126,6 +133,12 @@ class Sparsified(AbstractEngine):
             f"most {found.log_error_bound:.2g}"
         )
         return found, answers, (*notes, note)
+
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        if problem.is_perfect:
+            return super()._infer_problem(problem, job)
+        answer = solve_pruned(problem, self.tol, self.max_block, job)
+        return answer.told(engine=self.name, choice="asked for")
 
     def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
