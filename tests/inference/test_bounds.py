@@ -177,3 +177,8 @@ def test_zeros_and_ones_are_bounded_all_the_same(rng):
     for scores in (np.zeros((14, 14)), (rng.random((14, 14)) < 0.5).astype(float)):
         lower, upper = log_partition_bounds(scores)
         assert lower <= pm.log_partition(scores) <= upper + 1e-9
+
+
+def test_bounds_are_for_squares():
+    with pytest.raises(pm.errors.ScoreShapeError, match="diagnostics.interval"):
+        pm.log_partition_bounds(np.zeros((2, 3)))

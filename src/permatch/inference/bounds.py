@@ -6,6 +6,7 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_batch, check_choice, check_jobs
+from permatch.errors import ScoreShapeError
 from permatch.inference.base import Job, check_feasible
 from permatch.kernels.sliced import infer_bethe
 
@@ -60,6 +61,12 @@ def log_partition_bounds(
     """
     check_choice(method, "method", METHODS)
     batch = check_batch(scores)
+    if batch is None:
+        raise ScoreShapeError(
+            "log_partition_bounds takes dense squares whose nodes must all be matched; got "
+            "sparse or unequal scores. Use diagnostics.interval of permatch.infer(scores, "
+            "'bethe'), or 'path_tree' if every node may stay unmatched."
+        )
     job = Job(check_jobs(n_jobs))
     ends = np.zeros((batch.n_graphs, 2))
     for members, stack in batch.stacks:
