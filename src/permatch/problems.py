@@ -46,7 +46,7 @@ class Components:
     def __len__(self) -> int:
         return len(self.n_edges)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[IntArray, IntArray]:
         """Left nodes and right nodes of every component."""
         return np.diff(self.left_starts), np.diff(self.right_starts)

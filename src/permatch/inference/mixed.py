@@ -167,12 +167,14 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
     `budget` are the seconds that a component may take.
     """
     found = problem.structure.components
-    n_left, n_right = found.sizes
     limit = 1e3 if budget is None else math.log2(budget)  # below what is infinite
     plan = frontier_plan(problem.structure)
     is_narrow = plan.width <= min(exact_size, _FRONTIER.max_width)
     by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
     is_perfect = _is_perfect(problem)
+    if not is_perfect.any():
+        return _all_by_frontier(by_frontier, limit)
+    n_left, n_right = found.sizes
     is_dense = is_perfect & (found.n_edges == n_left * n_right)
     is_small = is_dense & (n_left <= min(_SMALL.max_size, exact_size))
     by_glynn = np.full(len(found), math.inf)
@@ -190,6 +192,15 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
         np.nonzero(~(is_small | is_glynn | is_frontier))[0],
         math.log2(seconds + 1e-7 * (1 + np.count_nonzero(is_small))),
     )
+
+
+def _all_by_frontier(log2_seconds: FloatArray, limit: float) -> Choice:
+    """Return the choice where no component is perfect: only `Frontier` is exact."""
+    is_able = log2_seconds <= limit
+    (able,) = np.nonzero(is_able)
+    groups = ((_FRONTIER, able),) if len(able) else ()
+    seconds = float(np.exp2(log2_seconds[able]).sum())
+    return Choice(groups, np.nonzero(~is_able)[0], math.log2(seconds + 1e-7))
 
 
 def _is_perfect(problem: Problem) -> BoolArray:
