@@ -102,3 +102,14 @@ def test_threads_make_no_difference(rng):
     assert (one.log_partition == two.log_partition).all()
     for a, b in zip(one.marginals, two.marginals, strict=True):
         assert (a == b).all()
+
+
+def test_a_tolerance_that_is_missed_is_told_of_the_right_graph(rng):
+    wide = rng.normal(size=(40, 40))
+    engine = pm.AutoEngine(tol=1e-6, budget=0.05)
+    with pytest.warns(RuntimeWarning, match=r"tol=1e-06 for graph 1 of size 40"):
+        found = engine.infer(
+            [np.zeros((2, 3)), wide], unmatched_left=0.0, unmatched_right=0.0
+        )
+    assert not found.is_exact
+    assert not found.diagnostics.is_converged

@@ -75,19 +75,27 @@ class AutoEngine(RandomEngine):
                 `SwapChain`     where those draws are unreliable
     ==========  ==============  =======================================================
 
-    Beyond 30, engines are tried in turn until the marginals are known to within `tol`, and
-    the best result is returned, with standard errors, a rigorous interval for the
-    log-partition, and the engines tried in ``diagnostics.steps``.  A `RuntimeWarning`, and
-    ``diagnostics.is_converged``, report that the tolerance was not reached.
+    That is for dense squares whose nodes must all be matched.  Sparse, unequal and partial
+    graphs are split into connected components, of any number and size: narrow ones are
+    solved by `Frontier`, or by the engines above where those are faster.  A component that
+    is too wide goes to `PathTree` if all its nodes may stay unmatched, then to samplers.
+    ``diagnostics.parts`` says what was done.
+
+    Where no exact engine will do, engines are tried in turn until the marginals are known
+    to within `tol`, and the best result is returned, with standard errors or bounds, a
+    rigorous interval for the log-partition where there is one, and the engines tried in
+    ``diagnostics.steps``.  A `RuntimeWarning`, and ``diagnostics.is_converged``, report
+    that the tolerance was not reached.
 
     Parameters
     ----------
     max_size : int
-        Largest graph accepted.
+        Largest dense graph accepted; sparse ones may have any size.
     random_state : int
         Seed; the same scores and seed give the same result.
     exact_size : int
-        Largest graph, or block of a graph, solved exactly if the budget allows; 0 for none.
+        Largest dense graph, and largest width of a sparse one, solved exactly if the budget
+        allows; 0 for none.
     tol : float
         Error to reach beyond the exact sizes, for all marginals at once with probability
         1 - delta.
@@ -198,8 +206,8 @@ class AutoEngine(RandomEngine):
         return whole
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
-        answer = solve_problem(problem, self, job, self._dense)
-        self._warn_if_missed(answer.diagnostics, np.arange(problem.structure.n_graphs))
+        answer, graphs = solve_problem(problem, self, job, self._dense)
+        self._warn_if_missed(answer.diagnostics, graphs)
         return answer
 
     def _dense(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:

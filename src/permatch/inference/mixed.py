@@ -86,8 +86,11 @@ DenseSolver = Callable[[FloatArray, int, Job], InferenceResult]
 
 def solve_problem(
     problem: Problem, options: Options, job: Job, dense: DenseSolver
-) -> InferenceResult:
-    """Solve narrow components exactly, and wide ones as well as time allows."""
+) -> tuple[InferenceResult, IntArray]:
+    """Solve narrow components exactly, and wide ones as well as time allows.
+
+    Return the answer, and a graph that each of its parts belongs to.
+    """
     choice = choose(problem, options.exact_size, options.budget)
     try:
         return _solve_components(problem, choice, options, job, dense)
@@ -109,7 +112,7 @@ def solve_sparse(scores: FloatArray, options: Options, job: Job) -> InferenceRes
     if len(choice.wide) or (is_able and whole <= choice.log2_seconds):
         return None
     try:
-        answer = _solve_components(problem, choice, options, job, _give_up)
+        answer, _ = _solve_components(problem, choice, options, job, _give_up)
     except (InfeasibleGraphError, PrecisionError):
         return None  # reported, or solved, as a whole
     marginals = np.zeros_like(scores)
@@ -123,11 +126,11 @@ def _solve_components(
     options: Options,
     job: Job,
     dense: DenseSolver,
-) -> InferenceResult:
+) -> tuple[InferenceResult, IntArray]:
     if len(choice.groups) == 1 and not len(choice.wide):
         ((engine, components),) = choice.groups
         answer = engine._infer_problem(problem, job)
-        return answer.told(choice=_chosen(engine, len(components)))
+        return answer.told(choice=_chosen(engine, len(components))), np.zeros(1, np.intp)
     whole, wide = Assembly(problem), [choice.wide]
     for engine, components in choice.groups:
         part = problem.select(components)
@@ -148,7 +151,9 @@ def _solve_components(
             goal = Goal(options.tol, options.delta / len(own), seed, time, share)
             part = problem.select(np.array([c]))
             whole.add(part, _solve_wide(part.problem, goal, job, dense, g))
-    return whole.result("auto", "auto: every component by itself: see parts")
+    first = [int(part.components[0]) for part, _ in whole.parts]
+    answer = whole.result("auto", "auto: every component by itself: see parts")
+    return answer, problem.structure.graph_of_component[first]
 
 
 def _give_up(scores: FloatArray, member: int, job: Job) -> InferenceResult:
