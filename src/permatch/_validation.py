@@ -166,7 +166,7 @@ def _square(scores: Any, name: str, check: bool) -> FloatArray:
 
 
 def _not_square(name: str, required: str, array: FloatArray) -> ScoreShapeError:
-    hint = "Pad the smaller side with dummy nodes to make a graph square."
+    hint = "For unequal sides use permatch.infer or permatch.MatchingDistribution."
     if array.ndim == 3 and array.shape[1] == array.shape[2]:
         hint = "For a stack of graphs use permatch.infer."
     return ScoreShapeError(f"{name} must be {required}; got shape {array.shape}. {hint}")

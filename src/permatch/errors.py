@@ -9,7 +9,7 @@ class PermatchError(Exception):
 
 
 class InvalidGraphError(PermatchError, ValueError):
-    """Scores that do not describe a square bipartite graph."""
+    """Scores that do not describe a bipartite graph."""
 
 
 class ScoreTypeError(InvalidGraphError, TypeError):
@@ -17,7 +17,7 @@ class ScoreTypeError(InvalidGraphError, TypeError):
 
 
 class ScoreShapeError(InvalidGraphError):
-    """Scores that are not a square matrix, a stack or a list of them."""
+    """Scores of the wrong shape, or several graphs where one is asked for."""
 
 
 class EdgeListError(InvalidGraphError):
@@ -33,7 +33,7 @@ class InfiniteScoreError(InvalidGraphError):
 
 
 class InfeasibleGraphError(PermatchError, ValueError):
-    """The allowed edges contain no perfect matching, so there is no distribution."""
+    """No matching of allowed edges includes every node that must be matched."""
 
 
 class PartialMatchingError(PermatchError, ValueError):
@@ -49,7 +49,7 @@ class PrecisionError(PermatchError, ArithmeticError):
 
 
 class InvalidMatchingError(PermatchError, ValueError):
-    """A matching that is not a permutation of the columns."""
+    """A matching that gives a node two partners, or knowledge that contradicts itself."""
 
 
 class InvalidOptionError(PermatchError, ValueError):
