@@ -129,6 +129,8 @@ def _write_tables(folder, rng):
             lines.append(f"{graph},a{i},b{j},{int(i == j)},{age:.3f},{distance:.3f}")
     for name in ("train", "valid", "test", "new"):
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    text = "\n".join(lines).replace("graph,left,right", "graph,id_l,id_r") + "\n"
+    (folder / "ids.csv").write_text(text)
     table = read_edge_table(folder / "train.csv")
     model = MAPMatching(alpha=0.1)
     model.fit(table.graphs, table.matchings, feature_names=table.feature_names)
@@ -183,7 +185,10 @@ def test_example_in_help(samples, programs, tmp_path, monkeypatch, capsys, name,
     if ".parquet" in line:
         pandas = pytest.importorskip("pandas", reason="needs the extra 'tables'")
         pytest.importorskip("pyarrow", reason="needs the extra 'tables'")
-        pandas.read_csv("train.csv").to_parquet("train.parquet")
+        pairs = {"left": ["ann", "bob"], "right": ["x", "x"], "score": [1.0, 0.5]}
+        pandas.DataFrame(pairs).to_parquet("pairs.parquet")
+        if room == "match":
+            pandas.read_csv("train.csv").to_parquet("train.parquet")
     if "onnx" in line:
         pytest.importorskip("onnx", reason="needs the extra 'serving'")
     if re.search(r"[|>$]", line):

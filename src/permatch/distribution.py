@@ -134,6 +134,11 @@ class MatchingDistribution:
         return self._scores
 
     @property
+    def problem(self) -> Problem:
+        """The allowed edges, sorted, with their scores and those of staying unmatched."""
+        return self._problem
+
+    @property
     def given(self) -> Known:
         """What is known of the matching."""
         return self._known

@@ -129,7 +129,7 @@ def test_unknown_engine_is_wrong_usage_and_lists_the_known_ones(call):
 
 
 def test_ctrl_c_exits_with_130(call, monkeypatch):
-    def interrupt(source):
+    def interrupt(*given):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", interrupt)
@@ -208,16 +208,19 @@ def test_json_agrees_with_the_library(call, score_file):
     assert result.stderr == ""
     answer = json.loads(result.stdout)
     assert list(answer) == [
-        "file", "size", "n_forbidden", "row_labels", "column_labels", "given", "engine",
+        "file", "n_left", "n_right", "n_edges", "n_forbidden", "row_labels",
+        "column_labels", "given", "engine",
         "reason", "is_exact", "certificate", "is_converged", "log_partition_error",
         "interval", "interval_certificate", "interval_delta", "marginal_error", "seconds",
         "steps", "log_partition", "entropy", "mode", "bayes_matching", "k_best",
-        "marginals", "seed", "samples",
+        "edges", "marginals", "unmatched_left", "unmatched_right", "seed", "samples",
     ]  # fmt: skip
     d = permatch.MatchingDistribution(SCORES)
     assert answer["file"] == path
-    assert answer["size"] == 3
+    assert (answer["n_left"], answer["n_right"], answer["n_edges"]) == (3, 3, 8)
     assert answer["n_forbidden"] == 1
+    assert answer["unmatched_left"] == answer["unmatched_right"] == [0.0, 0.0, 0.0]
+    assert answer["edges"] is None
     assert answer["row_labels"] is None
     assert answer["is_exact"] is True
     assert answer["log_partition"] == d.log_partition
@@ -309,7 +312,7 @@ def test_given_edges_by_label(call, score_file, given):
     ("given", "message"),
     [
         (["ann:z"], "got 'ann:z'. The rows are 'ann', 'bob', 'bob'. The columns are 'x'"),
-        (["3:0"], "from 0 to 2; got '3:0'"),
+        (["3:0"], "from 0 to 2 and 2; got '3:0'"),
         (["-1:0"], "got '-1:0'"),
         (["bob:x"], "which matches 2 edges; use numbers"),
         (["ann:x", "0:1"], "each row at most once; got '0:1'"),
@@ -445,10 +448,103 @@ def test_more_answers_than_memory(call, score_file, option, number):
 
 def test_counts_are_written_as_people_do(call, score_file):
     result = call("infer", score_file("5\n"), "--samples", 1)
-    for part in ("1 most probable matching\n", "1 sample, 1 distinct", "1.00 of 1 edge\n"):
+    for part in ("1 most probable matching\n", "1 sample, 1 distinct", "1.00 of 1 row\n"):
         assert part in result.stdout
     result = call("infer", score_file("1,2\n,4\n"))
     assert "2 x 2, 1 edge forbidden" in " ".join(result.stdout.split())
+
+
+# ---- infer: sides of different sizes, nodes without a partner, tables of pairs
+
+
+def test_a_rectangular_matrix(call, score_file):
+    path = score_file("id,x,y,z\nann,1,0,\nbob,0,1,2\n")
+    scores = [[1.0, 0.0, -np.inf], [0.0, 1.0, 2.0]]
+    d = permatch.MatchingDistribution(scores)
+    answer = json.loads(call("infer", path, "--json").stdout)
+    assert answer["log_partition"] == d.log_partition
+    assert answer["unmatched_left"] == [0.0, 0.0]
+    assert answer["unmatched_right"] == d.unmatched_right.tolist()
+    text = " ".join(call("infer", path).stdout.split())
+    for part in ("2 x 3, 1 edge forbidden", "ann - x, bob - z", "unmatched"):
+        assert part in text
+
+
+def test_scores_of_staying_unmatched(call, score_file):
+    path = score_file("id,x,y\nann,1,-3\nbob,-3,-4\n")
+    options = ["--unmatched-left", "0.5", "--unmatched-right", "-0.25"]
+    answer = json.loads(call("infer", path, *options, "--json", "--samples", 3).stdout)
+    scores = np.array([[1.0, -3.0], [-3.0, -4.0]])
+    d = permatch.MatchingDistribution(scores, unmatched_left=0.5, unmatched_right=-0.25)
+    assert answer["mode"]["matching"] == [0, -1]
+    assert answer["mode"]["score"] == 1.0 + 0.5 - 0.25
+    assert answer["mode"]["log_probability"] == d.log_prob([0, -1])
+    assert answer["unmatched_left"] == d.unmatched_left.tolist()
+    assert answer["marginals"] == d.marginals.tolist()
+    assert len(answer["k_best"]) == 5
+    text = call("infer", path, *options).stdout
+    assert "ann - x; unmatched: bob" in text
+    assert "unmatched" in text.splitlines()[-1]
+    plain = call("infer", score_file("1 -3\n-3 -4\n"), *options).stdout
+    assert "0 -  (probability" in plain
+    for wrong in ("nan", "inf"):
+        assert call("infer", path, "--unmatched-left", wrong).exit_code == WRONG_USAGE
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_table_of_candidate_pairs(call, score_file, mark):
+    text = "left,right,score,remark\nann,x,1.5,\nbob,x,2,old\nbob,y,0.5,\neve,y,-1,\n"
+    path = score_file(text.replace(",", mark))
+    edges = permatch.EdgeScores([0, 1, 1, 2], [0, 0, 1, 1], [1.5, 2.0, 0.5, -1.0])
+    d = permatch.MatchingDistribution(edges, unmatched_left=0.0, unmatched_right=0.0)
+    options = ["--unmatched-left", 0, "--unmatched-right", 0]
+    answer = json.loads(call("infer", path, *options, "--json").stdout)
+    assert answer["edges"] == [[0, 0], [1, 0], [1, 1], [2, 1]]
+    assert answer["marginals"] == d.marginals.tolist()
+    assert answer["row_labels"] == ["ann", "bob", "eve"]
+    assert answer["mode"]["matching"] == d.mode().tolist()
+    given = [*options, "--given", "bob:y", "--json"]
+    known = json.loads(call("infer", path, *given).stdout)
+    assert known["mode"]["matching"] == [0, 1, -1]
+    text = " ".join(call("infer", path, *options).stdout.split())
+    assert "3 x 2, 4 candidate pairs" in text
+    assert "ann - x, bob - y; unmatched: eve" in text
+
+
+def test_a_table_of_pairs_from_a_pipe_and_with_other_names(call, score_file):
+    text = "a,b,weight\nann,x,1.5\nbob,x,2\nbob,y,0.5\n"
+    names = ["--left-column", "a", "--right-column", "b", "--score-column", "weight"]
+    found = call("infer", score_file(text), *names, "--json").stdout
+    piped = call("infer", "-", *names, "--json", input=text).stdout
+    for key in ("log_partition", "marginals", "row_labels"):
+        assert json.loads(found)[key] == json.loads(piped)[key]
+    assert json.loads(piped)["file"] == "standard input"
+
+
+def test_many_pairs_show_the_best_of_each_row(call, score_file):
+    lines = [f"a{i},b{j},{-abs(i - j)}" for i in range(300) for j in range(300)
+             if abs(i - j) < 3]  # fmt: skip
+    path = score_file("\n".join(["left,right,score", *lines]))
+    options = ["--unmatched-left", -1, "--unmatched-right", -1, "--k", 1]
+    text = call("infer", path, *options).stdout
+    assert "best edges of each row, the first 200 rows" in text
+    assert "300 x 300, 1494 candidate pairs" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("left,right,score\na,x,1\na,x,2\n", "has two, at line 2 of"),
+        ("left,right,score\na,x,\n", "score; that of ('a', 'x'), line 2 of"),
+        ("left,right,score\na,,1\n", "'right'; the cell is empty at line 2"),
+        ("left,right,score\na,x,high\n", "'score' is 'high' at line 2"),
+        ("graph,left,right,score\ng,a,x,1\nh,a,x,1\n", "pairs of one graph"),
+        ("left,right,score\na,x,1\nb,x,1\nb,x2,-inf\nc,x2,-inf\n", "allowed edge"),
+    ],
+)
+def test_bad_tables_of_pairs_fail_in_one_line(call, score_file, text, message):
+    options = ["--unmatched-right", "0"] if "-inf" not in text else []
+    assert_failed_in_one_line(call("infer", score_file(text), *options), message)
 
 
 def test_improbable_matchings_keep_their_probability(call, score_file):
@@ -517,7 +613,6 @@ def test_labels(score_file, content, rows, cols):
         ("s.csv", "", "is empty"),
         ("s.csv", "\n \n# nothing\n", "is empty"),
         ("s.csv", "1,2\n3\n", "row 2 has 1 cell, row 1 has 2"),
-        ("s.csv", "1,2,3\n4,5,6\n", "got 2 x 3"),
         ("s.csv", "1,2\n3,x\n", "row 2, column 2 of the scores is 'x'"),
         ("s.csv", "1,x,2\n3,4,5\n6,7,8\n", "row 1, column 2 of the scores is 'x'"),
         ("s.csv", "1_0,2\n3,4\n", "row 1, column 1 of the scores is '1_0'"),
@@ -541,7 +636,6 @@ def test_labels(score_file, content, rows, cols):
         ("s.npy", npy_header(f"{F8}, 'shape': ({10**22}, 1)}}"), "NumPy says: "),
         ("s.npy", npy_header(f"{F8}, 'shape': (-1, -1)}}"), "NumPy says: "),
         ("s.npy", npy_header("{'descr': ((("), "must hold an array of numbers"),
-        ("s.npy", np.zeros((2, 3)), "got 2 x 3"),
         ("s.npy", np.zeros((2, 3, 3)), "got 2 x 3 x 3"),
         ("s.npy", np.array(1.0), "a single number"),
         ("s.npy", np.array([["a", "b"], ["c", "d"]]), "real numbers"),
@@ -623,7 +717,7 @@ def test_full_disk_fails_in_one_line(args, unbuffered):
     ],
 )
 def test_other_failures_fail_in_one_line(call, monkeypatch, err, message):
-    def fail(source):
+    def fail(*given):
         raise err
 
     monkeypatch.setattr("permatch.datasets.score_matrix.read_score_matrix", fail)

@@ -71,7 +71,7 @@ def test_match_show_writes_a_page(files, tmp_path, model):
     )
     html = out.read_text(encoding="utf-8")
     assert "<h1>Matchings of graph a/b &lt;c&gt;</h1>" in html
-    assert "edges that agree with the labels" in html
+    assert "left nodes that agree with the labels" in html
     assert html.count("data-matching=") == 3
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
@@ -87,9 +87,9 @@ def test_the_only_graph_needs_no_name_and_no_labels(files, tmp_path, monkeypatch
     ]
     result = call("match", "show", files / "m.json", "-", input="\n".join(lines))
     assert result.exit_code == OK, result.output
-    assert "edges that agree with the labels" not in (tmp_path / "match.html").read_text(
-        encoding="utf-8"
-    )
+    assert "left nodes that agree with the labels" not in (
+        tmp_path / "match.html"
+    ).read_text(encoding="utf-8")
 
 
 def test_rank_show_writes_a_page(files, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOptionError
+from permatch.labels import EdgeLabels
 from permatch.metrics import calibration
 
 STRATEGIES = ("uniform", "quantile")
@@ -120,11 +121,24 @@ HALF = np.full((2, 2), 0.5)
 BAD = {
     "lengths": (([HALF], []), {}, InvalidMatchingError, "got 1 and 0"),
     "no edges": (([], []), {}, InvalidGraphError, "at least one edge"),
-    "not square": (
-        ([HALF[:1]], [[0]]),
+    "no graph": (
+        ([HALF[None]], [[0]]),
         {},
         InvalidGraphError,
-        r"graph 0 has shape \(1, 2\)",
+        r"graph 0 has shape \(1, 2, 2\)",
+    ),
+    "no such node": (
+        ([HALF], [[0, 2]]),
+        {},
+        InvalidMatchingError,
+        "nodes 0 .. 1; .* has 2",
+    ),
+    "edges": (([HALF[0]], [[0, 1]]), {}, InvalidMatchingError, "must be EdgeLabels"),
+    "shapes": (
+        ([HALF], [EdgeLabels([1, 0, 0, 1])]),
+        {},
+        InvalidMatchingError,
+        r"shapes \(4,\) and \(2, 2\)",
     ),
     "scores": (
         ([HALF, 7 * HALF], [[0, 1]] * 2),
@@ -137,7 +151,7 @@ BAD = {
         ([HALF, HALF], [[0, 1], [1, 1]]),
         {},
         InvalidMatchingError,
-        "matching of graph 1: .* exactly once",
+        "each at most once, .* for graph 1",
     ),
     "bins": (([HALF], [[0, 1]]), {"n_bins": 0}, InvalidOptionError, "n_bins must be"),
     "strategy": (
@@ -154,3 +168,19 @@ def test_bad_input(name):
     arguments, options, error, message = BAD[name]
     with pytest.raises(error, match=message):
         calibration(*arguments, **options)
+
+
+def test_labels_of_edges_and_nodes_that_are_not_known():
+    """On a list of edges as on an array; unknown pairs are left out."""
+    chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.3]])
+    whole = calibration([chances], [[0, -1, 1]], n_bins=2)
+    values = np.array([[1, 0], [0, 0], [0, 1]])
+    for table, labels in ((chances, values), (chances.ravel(), values.ravel())):
+        found = calibration([table], [EdgeLabels(labels)], n_bins=2)
+        np.testing.assert_array_equal(found.counts, whole.counts)
+        np.testing.assert_array_equal(found.observed, whole.observed)
+    part = calibration([chances], [[0, -2, 1]], n_bins=2)
+    assert part.counts.sum() == 4
+    labels = np.where([[False, False], [True, True], [False, False]], -1, values)
+    found = calibration([chances.ravel()], [EdgeLabels(labels.ravel())], n_bins=2)
+    np.testing.assert_array_equal(found.counts, part.counts)

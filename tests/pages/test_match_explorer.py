@@ -2,7 +2,6 @@
 
 import base64
 import json
-import math
 import re
 import warnings
 
@@ -100,13 +99,20 @@ def test_the_data_are_those_of_the_library(page, view):
     data, law = data_in(page), view.distribution
     assert data["left"] == LEFT
     assert data["features"] == NAMES
-    np.testing.assert_array_equal(numbers_in(data["chances"]), law.marginals.ravel())
-    np.testing.assert_array_equal(numbers_in(data["scores"]), law.scores.ravel())
-    values = numbers_in(data["values"]).reshape(6, 6, 3)
-    np.testing.assert_allclose(values, view.graph.features, rtol=1e-6)
-    assert data["mode"] == law.mode().tolist()
-    assert data["bayes"] == law.bayes_matching().tolist()
-    assert data["best"] == law.k_best(10).matchings.tolist()
+    rows, cols = numbers_in(data["rows"]), numbers_in(data["cols"])
+    assert set(zip(rows, cols, strict=True)) == set(np.ndindex(6, 6)) - {(0, 0), (2, 3)}
+    assert data["n_pairs"] == len(rows) == 34
+    np.testing.assert_array_equal(numbers_in(data["chances"]), law.marginals[rows, cols])
+    np.testing.assert_array_equal(numbers_in(data["scores"]), law.scores[rows, cols])
+    values = numbers_in(data["values"]).reshape(34, 3)
+    np.testing.assert_allclose(values, view.graph.features[rows, cols], rtol=1e-6)
+    for edges, matching in [
+        (data["mode"], law.mode()),
+        (data["bayes"], law.bayes_matching()),
+        *zip(data["best"], law.k_best(10).matchings, strict=True),
+    ]:
+        assert rows[edges].tolist() == list(range(6))
+        assert cols[edges].tolist() == matching.tolist()
     assert data["errors"] is None
 
 
@@ -147,6 +153,7 @@ def test_features_that_are_too_many_are_kept_for_the_likeliest_edges(monkeypatch
     kept = numbers_in(data["kept"])
     used = {i * 6 + j for m in [view.mode, view.bayes, *view.best.matchings]
             for i, j in enumerate(m.tolist())}  # fmt: skip
+    assert len(numbers_in(data["rows"])) == 36
     assert used <= set(kept.tolist())
     assert len(numbers_in(data["values"])) == 3 * len(kept)
 
@@ -383,30 +390,73 @@ def wait_for_frame(driver):
     )
 
 
-@pytest.mark.parametrize("sides", [(2, 4), (4, 2), (1, 5)])
-def test_matchings_that_differ_in_extra_nodes_only_are_one(sides):
-    rng = np.random.default_rng(5)
-    size = max(sides)
-    features = rng.normal(size=(size, size, 1))
-    features[sides[0] :] = features[:, sides[1] :] = 0.3
-    graph = BipartiteGraph(features, None, *sides)
-    view = MatchView(
-        name="g",
-        left=[f"a{i}" for i in range(size)],
-        right=[f"b{i}" for i in range(size)],
-        features=["x"],
-        coef=np.ones(1),
+# ---- nodes without a partner
+
+
+def partial_view(seed=3, engine="frontier", **unmatched):
+    rng = np.random.default_rng(seed)
+    left, right = np.nonzero(rng.random((5, 4)) < 0.7)
+    graph = BipartiteGraph.from_edges(left, right, rng.normal(size=(len(left), 3)), 5, 4)
+    law = MatchingDistribution(graph.scores(COEF), engine, **unmatched)
+    return MatchView(
+        name="",
+        left=[f"a{i}" for i in range(5)],
+        right=[f"b{j}" for j in range(4)],
+        features=NAMES,
+        coef=COEF,
         graph=graph,
-        distribution=MatchingDistribution(graph.scores(np.ones(1))),
-        truth=rng.permutation(size),
-        n_best=50,
+        distribution=law,
+        truth=law.mode(),
+        n_best=10,
         model="MAPMatching",
     )
-    n_matchings = math.perm(size, min(sides))
-    assert len(view.best.matchings) == n_matchings
-    chances = np.exp(view.log_prob(view.best.matchings))
-    assert chances.sum() == pytest.approx(1.0)
-    np.testing.assert_array_equal(view.best.matchings[0], view.mode)
-    assert (np.diff(chances) <= 1e-12).all()
-    shown = match_page(view).render()
-    assert f"{sides[0]} left and {sides[1]} right nodes" in shown
+
+
+@pytest.mark.parametrize(
+    ("unmatched", "n_alone"),
+    [
+        ({"unmatched_left": 0.0, "unmatched_right": -0.5}, 5 + 4),
+        ({"unmatched_left": 0.0, "unmatched_right": -np.inf}, 5),
+        ({}, 5),  # there are more left nodes than right ones
+    ],
+)
+def test_unmatched_nodes_are_edges_to_nobody_in_particular(unmatched, n_alone):
+    view = partial_view(**unmatched)
+    law, data = view.distribution, match_data(view)
+    rows, cols = numbers_in(data["rows"]), numbers_in(data["cols"])
+    chances, scores = numbers_in(data["chances"]), numbers_in(data["scores"])
+    assert len(rows) - data["n_pairs"] == n_alone
+    assert data["right"][-1] == "(unmatched)"
+    assert (data["left"][-1] == "(unmatched)") == (n_alone == 9)
+    alone = slice(data["n_pairs"], data["n_pairs"] + 5)
+    np.testing.assert_array_equal(chances[alone], law.unmatched_left)
+    assert (scores[alone] == 0.0).all()
+    # Rows sum to one, and so do columns, whatever stands in place of a partner.
+    np.testing.assert_allclose(np.bincount(rows, chances)[:5], 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.bincount(cols, chances)[:4], 1.0, atol=1e-12)
+    for edges, matching in zip(data["best"], law.k_best(10).matchings, strict=True):
+        partner = np.where(matching < 0, 4, matching)
+        assert cols[edges[:5]].tolist() == partner.tolist()
+        n_lonely = 4 - (matching >= 0).sum()
+        assert len(edges) == 5 + (n_lonely if n_alone == 9 else 0)
+    text = match_page(view).render()
+    assert "5 left and 4 right nodes" in text
+    assert "<title>Matchings</title>" in text
+    assert "(unmatched)" in text
+
+
+@needs_browser
+def test_a_partial_graph_in_a_browser(tmp_path):
+    view = partial_view(unmatched_left=0.0, unmatched_right=-0.5)
+    path = tmp_path / "partial.html"
+    match_page(view).write(path)
+    with open_page(path, tmp_path) as driver:
+        from selenium.webdriver.support.select import Select
+
+        check_by_hand(driver)
+        Select(driver.find_element("id", "left")).select_by_index(2)
+        Select(driver.find_element("id", "right")).select_by_index(4)
+        text = driver.find_element("id", "status").text
+        chance = percent(float(view.distribution.unmatched_left[2]))
+        assert f"a2 – (unmatched): probability {chance}, score 0" in text
+        assert driver.get_log("browser") == []

@@ -2,22 +2,26 @@
 
 import math
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from permatch._types import IntArray
 from permatch.cli.infer_report import describe_accuracy, show
 from permatch.cli.shared.options import AsJson, Engine, Jobs, argument, optional
 from permatch.cli.shared.terminal import print_summary
 from permatch.errors import InvalidMatchingError, InvalidOptionError, SizeLimitError
+from permatch.scores import EdgeScores
 
 if TYPE_CHECKING:
     from permatch.datasets.score_matrix import ScoreMatrix
     from permatch.distribution import MatchingDistribution
     from permatch.inference import AbstractEngine
+    from permatch.problems import Problem
 
 
 def _check_given(edges: list[str] | None) -> list[str]:
@@ -84,15 +88,66 @@ class Chosen:
             raise typer.BadParameter(str(err)) from err
 
 
+_PAIRS = "Tables of candidate pairs"
+
+
+def _score(name: str, text: str) -> Any:
+    return optional(name, metavar="SCORE", help=text, callback=_check_unmatched)
+
+
+def _check_unmatched(score: float | None) -> float | None:
+    if score is not None and not score < math.inf:  # NaN too
+        raise typer.BadParameter("must be a number, or -inf: every node must be matched.")
+    return score
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """The options of nodes without a partner, and of tables of pairs."""
+
+    unmatched_left: Annotated[
+        float | None,
+        _score(
+            "--unmatched-left",
+            "Score of a row without a partner. Default: every row has one; of more rows "
+            "than columns, those left over have none.",
+        ),
+    ] = None
+    unmatched_right: Annotated[
+        float | None,
+        _score("--unmatched-right", "Score of a column without a partner, likewise."),
+    ] = None
+    left_column: Annotated[
+        str,
+        typer.Option(
+            "--left-column", metavar="NAME", help="Left node.", rich_help_panel=_PAIRS
+        ),
+    ] = "left"
+    right_column: Annotated[
+        str,
+        typer.Option(
+            "--right-column", metavar="NAME", help="Right node.", rich_help_panel=_PAIRS
+        ),
+    ] = "right"
+    score_column: Annotated[
+        str,
+        typer.Option(
+            "--score-column", metavar="NAME", help="Score.", rich_help_panel=_PAIRS
+        ),
+    ] = "score"
+
+
 def infer(
     file: Annotated[
         str,
         argument(
             "FILE",
-            "Square matrix of scores: .csv, .tsv, .txt or .npy; - for standard input.",
+            "Matrix of scores: .csv, .tsv, .txt or .npy; or table of candidate pairs with "
+            "columns left, right, score: .csv, .tsv, .parquet; - for standard input.",
         ),
     ],
     chosen: Chosen,
+    problem: Unmatched,
     k: Annotated[
         int, typer.Option("--k", "-k", min=0, help="Most probable matchings to list.")
     ] = 5,
@@ -118,40 +173,54 @@ def infer(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Print the distribution over the perfect matchings of one graph.
+    r"""Print the distribution over the matchings of one graph.
 
     A matching's probability is proportional to exp(sum of the scores of its
-    edges).  Prints the log-partition, the entropy, the most probable
-    matchings, the probability of every edge, and the matching with the most
-    correct edges expected (Bayes).  Exact up to 30 rows; beyond that,
-    estimated to --tol within --budget seconds, with its errors reported.
+    edges, and of staying unmatched).  Prints the log-partition, the entropy,
+    the most probable matchings, the probability of every edge and of staying
+    unmatched, and the matching with the most correct nodes expected (Bayes).
+    Exact for small or sparse graphs; beyond that, estimated to --tol within
+    --budget seconds, with its errors reported.
 
-    [bold]The file[/bold] has one line per row, cells separated by commas,
+    [bold]A matrix[/bold] has one line per row, cells separated by commas,
     semicolons, tabs or spaces.  An empty cell or -inf forbids an edge.  A
     first row and a first column of text are labels; lines that start with #
-    are skipped.  For pair probabilities p, use the score log(p / (1 - p)).
+    are skipped.  For pair probabilities p, use the score log(p / (1 - p)) and
+    --unmatched-left 0 --unmatched-right 0.
+
+    [bold]A table[/bold] has a header with the columns left, right and score,
+    and one line per candidate pair; other pairs are forbidden.
 
     [bold]Examples[/bold]
 
       permatch infer scores.csv
+      permatch infer scores.csv --unmatched-left 0 --unmatched-right -1
+      permatch infer pairs.parquet --unmatched-left 0 --unmatched-right 0
       permatch infer scores.npy --k 10 --samples 1000 --seed 1
       permatch infer large.csv --tol 0.005 --budget 60
       permatch infer scores.csv --given ann:x --given 1:0
       permatch infer scores.csv --json | python -m json.tool
       printf '2 0 1\n0 2 1\n1 1 0\n' | permatch infer -
     """
-    from permatch.datasets.score_matrix import read_score_matrix
+    from permatch.datasets.score_matrix import PairColumns, read_score_matrix
     from permatch.distribution import MatchingDistribution
 
     engine = chosen.make()
-    source = read_score_matrix(file)
+    columns = PairColumns(problem.left_column, problem.right_column, problem.score_column)
+    source = read_score_matrix(file, columns)
     edges = _find_given(source, given or [])
-    distribution = MatchingDistribution(source.scores, engine, given=edges, n_jobs=jobs)
-    n_open = distribution.size - len(edges)
-    _check_size(engine, n_open)
+    distribution = MatchingDistribution(
+        source.scores,
+        engine,
+        unmatched_left=problem.unmatched_left,
+        unmatched_right=problem.unmatched_right,
+        given=edges,
+        n_jobs=jobs,
+    )
     with warnings.catch_warnings():  # what engines warn of, the summary tells
         warnings.simplefilter("ignore", RuntimeWarning)
-        summary = summarise(distribution, source, k, samples, chosen.seed)
+        with _helpful_limits(engine, max(source.shape) - len(edges)):
+            summary = summarise(distribution, source, k, samples, chosen.seed)
     print_summary(summary, as_json, show)
 
 
@@ -168,13 +237,14 @@ def _find_given(source: "ScoreMatrix", edges: list[str]) -> dict[int, int]:
     return found
 
 
-def _check_size(engine: "AbstractEngine", size: int) -> None:
-    """Raise SizeLimitError, naming the options that help, if a graph is too large."""
+@contextmanager
+def _helpful_limits(engine: "AbstractEngine", size: int) -> Iterator[None]:
+    """Name the options that help if a graph is too large."""
     try:
-        engine.check_size(size)
+        yield
     except SizeLimitError as err:
         options = "--given ROW:COL"
-        with suppress(InvalidOptionError):  # where the limit cannot be raised so far
+        with suppress(InvalidOptionError, TypeError):  # where the limit cannot be raised
             replace(engine, max_size=size)
             options += f" or --max-size {size}"
         raise SizeLimitError(f"{err} On the command line: {options}.") from err
@@ -190,15 +260,22 @@ def summarise(
     """Collect the results as plain lists and numbers, None where there are none."""
     # Samples first: that there are none should not be learned after minutes of inference.
     drawn = distribution.sample(n_samples, rng=seed).tolist() if n_samples > 0 else None
-    marginals = entropy = bayes = None
+    marginals = entropy = bayes = alone = None
     if distribution.engine.has_marginals:
         marginals = distribution.marginals.tolist()
+        alone = [
+            distribution.unmatched_left.tolist(),
+            distribution.unmatched_right.tolist(),
+        ]
         entropy = distribution.entropy
         bayes = _describe(distribution, distribution.bayes_matching())
+    n_left, n_right = source.shape
     summary = {
         "file": source.name,
-        "size": distribution.size,
-        "n_forbidden": int((source.scores == -np.inf).sum()),
+        "n_left": n_left,
+        "n_right": n_right,
+        "n_edges": source.n_edges,
+        "n_forbidden": n_left * n_right - source.n_edges,
         "row_labels": source.row_labels,
         "column_labels": source.column_labels,
         "given": sorted(distribution.given.matched.items()),
@@ -211,7 +288,10 @@ def summarise(
         "mode": _describe(distribution, distribution.mode()),
         "bayes_matching": bayes,
         "k_best": [],
+        "edges": _edges(source),
         "marginals": marginals,
+        "unmatched_left": None if alone is None else alone[0],
+        "unmatched_right": None if alone is None else alone[1],
     }
     if k > 0:
         best = distribution.k_best(k)
@@ -224,12 +304,29 @@ def summarise(
     return summary
 
 
+def _edges(source: "ScoreMatrix") -> list[list[int]] | None:
+    """Return the nodes of every pair of a table, in the order of its marginals."""
+    if not isinstance(source.scores, EdgeScores):
+        return None
+    return np.stack([source.scores.left, source.scores.right], axis=1).tolist()
+
+
+def _total(problem: "Problem", matching: IntArray) -> float:
+    """Return the score of a matching."""
+    structure = problem.structure
+    is_taken = np.isin(np.arange(structure.n_right), matching)
+    return float(
+        problem.scores[matching[structure.left] == structure.right].sum()
+        + problem.unmatched_left[matching < 0].sum()
+        + problem.unmatched_right[~is_taken].sum()
+    )
+
+
 def _describe(distribution: "MatchingDistribution", matching: Any) -> dict[str, Any]:
-    rows = np.arange(distribution.size)
     log_probability = distribution.log_prob(matching)
     return {
         "matching": matching.tolist(),
-        "score": float(distribution.scores[rows, matching].sum()),
+        "score": _total(distribution.problem, matching),
         "log_probability": log_probability,
         "probability": math.exp(log_probability),
     }

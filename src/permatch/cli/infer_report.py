@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 #: Largest graph whose marginals are all printed; beyond it, the best edges per row.
 MAX_GRID = 12
 N_BEST_EDGES = 3
+#: Rows printed of a large graph; the JSON has them all.
+MAX_LISTED = 200
 #: Distinct samples printed; the JSON has them all.
 MAX_DISTINCT = 10
 
+_ALONE = "unmatched"
 _MEANINGS = {
     "rigorous": "the error bound is guaranteed",
     "asymptotic": "standard errors, reliable for many samples",
@@ -132,14 +136,13 @@ def steps_table(steps: list[dict[str, Any]]) -> Table:
 
 def show(console: Console, summary: dict[str, Any]) -> None:
     """Print a summary for people."""
-    size, labels = summary["size"], (summary["row_labels"], summary["column_labels"])
+    labels = summary["row_labels"], summary["column_labels"]
+    shape = summary["n_left"], summary["n_right"]
     exact = "exact" if summary["is_exact"] else "approximate"
     if exact == "approximate" and summary["certificate"] == "rigorous":
         exact = "with a certified error"
     table = facts()
-    n_forbidden = summary["n_forbidden"]
-    forbidden = f", {plural(n_forbidden, 'edge')} forbidden" * (n_forbidden > 0)
-    table.add_row("graph", Text(f"{summary['file']}: {size} x {size}{forbidden}"))
+    table.add_row("graph", Text(f"{summary['file']}: {_graph_in_words(summary)}"))
     if summary["given"]:
         table.add_row("given", Text(join_pairs(summary["given"], *labels)))
     table.add_row("engine", Text(f"{summary['engine']}, {exact} ({summary['reason']})"))
@@ -154,8 +157,8 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     table.add_row("best matching", _in_words(summary["mode"], labels))
     if (bayes := summary["bayes_matching"]) is not None:
         table.add_row("Bayes matching", _in_words(bayes, labels))
-        right = sum(summary["marginals"][i][j] for i, j in enumerate(bayes["matching"]))
-        table.add_row("", f"expected to be correct: {right:.2f} of {plural(size, 'edge')}")
+        right, nodes = _expected_right(summary), plural(shape[0], "row")
+        table.add_row("", f"expected to be correct: {right:.2f} of {nodes}")
     console.print(table)
     if summary["steps"]:
         console.print("\n[bold]engines tried[/bold]")
@@ -164,17 +167,40 @@ def show(console: Console, summary: dict[str, Any]) -> None:
         found = plural(len(summary["k_best"]), "most probable matching")
         console.print(f"\n[bold]{found}[/bold]")
         console.print(_best_table(summary["k_best"], labels))
-    if summary["marginals"] is not None and size > 0:
-        whole = size <= MAX_GRID
+    if summary["marginals"] is not None and min(shape) > 0:
+        whole = max(shape) <= MAX_GRID
         title = "probability of each edge, percent" if whole else "best edges of each row"
-        console.print(f"\n[bold]{title}[/bold]")
-        console.print(marginals_table(np.array(summary["marginals"]), *labels))
+        more = f", the first {MAX_LISTED} rows" * (not whole and shape[0] > MAX_LISTED)
+        console.print(f"\n[bold]{title}{more}[/bold]")
+        console.print(marginals_table(Chances.of(summary)))
     if "samples" in summary:
         counts = Counter(map(tuple, summary["samples"])).most_common()
         more = f", the {MAX_DISTINCT} most frequent" * (len(counts) > MAX_DISTINCT)
         drawn = plural(len(summary["samples"]), "sample")
         console.print(f"\n[bold]{drawn}, {len(counts)} distinct{more}[/bold]")
         console.print(_samples_table(counts[:MAX_DISTINCT], labels))
+
+
+def _graph_in_words(summary: dict[str, Any]) -> str:
+    n_left, n_right = summary["n_left"], summary["n_right"]
+    if summary["edges"] is not None:
+        return f"{n_left} x {n_right}, {plural(summary['n_edges'], 'candidate pair')}"
+    n_forbidden = summary["n_forbidden"]
+    forbidden = f", {plural(n_forbidden, 'edge')} forbidden" * (n_forbidden > 0)
+    return f"{n_left} x {n_right}{forbidden}"
+
+
+def _expected_right(summary: dict[str, Any]) -> float:
+    """Return the expected number of rows whose partner, or none, is right."""
+    chances = Chances.of(summary)
+    alone = summary["unmatched_left"]
+    matching = summary["bayes_matching"]["matching"]
+    found = [alone[i] for i, j in enumerate(matching) if j < 0]
+    at = {
+        (i, j): p
+        for i, j, p in zip(chances.rows, chances.cols, chances.values, strict=True)
+    }
+    return sum(found) + sum(at.get((i, j), 0.0) for i, j in enumerate(matching) if j >= 0)
 
 
 def _many(entropy: float) -> str:
@@ -209,36 +235,76 @@ def _samples_table(counts: list[tuple[tuple[int, ...], int]], labels: tuple) -> 
     return table
 
 
-def marginals_table(
-    marginals: np.ndarray, rows: list[str] | None, cols: list[str] | None
-) -> Table:
+@dataclass(frozen=True)
+class Chances:
+    """Edge probabilities as lists, and the names and unmatched probabilities of nodes."""
+
+    rows: list[int]
+    cols: list[int]
+    values: list[float]
+    row_names: list[str]
+    col_names: list[str]
+    alone_left: list[float]
+    alone_right: list[float]
+
+    @classmethod
+    def of(cls, summary: dict[str, Any]) -> "Chances":
+        """Collect them from a summary."""
+        marginals, edges = summary["marginals"], summary["edges"]
+        if edges is None:
+            table = np.array(marginals).reshape(summary["n_left"], summary["n_right"])
+            rows, cols = np.indices(table.shape).reshape(2, -1)
+            marginals = table.ravel().tolist()
+        else:
+            rows, cols = np.array(edges, dtype=int).reshape(-1, 2).T
+        return cls(
+            rows.tolist(),
+            cols.tolist(),
+            marginals,
+            summary["row_labels"] or [str(k) for k in range(summary["n_left"])],
+            summary["column_labels"] or [str(k) for k in range(summary["n_right"])],
+            summary["unmatched_left"],
+            summary["unmatched_right"],
+        )
+
+
+def marginals_table(chances: Chances) -> Table:
     """Lay out edge probabilities: all, or the best per row if the graph is large."""
-    size = len(marginals)
-    rows = rows or [str(k) for k in range(size)]
-    cols = cols or [str(k) for k in range(size)]
-    if size > MAX_GRID:
-        return _best_edges_table(marginals, rows, cols)
+    n_rows, n_cols = len(chances.row_names), len(chances.col_names)
+    if max(n_rows, n_cols) > MAX_GRID:
+        return _best_edges_table(chances)
+    has_left, has_right = any(chances.alone_left), any(chances.alone_right)
+    grid: list[list[Text]] = [[_cell(0.0)] * n_cols for _ in range(n_rows)]
+    for i, j, chance in zip(chances.rows, chances.cols, chances.values, strict=True):
+        grid[i][j] = _cell(chance)
     table = plain_table()
     table.add_column("", no_wrap=True)
-    for col in cols:
+    for col in chances.col_names:
         table.add_column(Text(col), justify="right", min_width=2)
-    for row, chances in zip(rows, marginals, strict=True):
-        table.add_row(Text(row), *map(_cell, chances))
+    if has_left:
+        table.add_column(_ALONE, justify="right")
+    for name, cells, alone in zip(chances.row_names, grid, chances.alone_left, strict=True):
+        table.add_row(Text(name), *cells, *([_cell(alone)] * has_left))
+    if has_right:
+        table.add_row(_ALONE, *map(_cell, chances.alone_right))
     return table
 
 
-def _best_edges_table(marginals: np.ndarray, rows: list[str], cols: list[str]) -> Table:
+def _best_edges_table(chances: Chances) -> Table:
     table = plain_table()
     table.add_column("", no_wrap=True)
     for _ in range(N_BEST_EDGES):
         table.add_column("")
-    for row, chances in zip(rows, marginals, strict=True):
-        order = np.argsort(-chances, kind="stable")[:N_BEST_EDGES]
-        cells = [
-            Text(f"{cols[col]}  {percent(chances[col])}", style=_style(chances[col]))
-            for col in order
-        ]
-        table.add_row(Text(row), *cells)
+    of_row: list[list[tuple[float, str]]] = [[] for _ in chances.row_names]
+    for i, j, chance in zip(chances.rows, chances.cols, chances.values, strict=True):
+        of_row[i].append((chance, chances.col_names[j]))
+    for name, found, alone in zip(
+        chances.row_names[:MAX_LISTED], of_row, chances.alone_left, strict=False
+    ):
+        found += [(alone, _ALONE)] * (alone > 0.0)
+        best = sorted(found, key=lambda pair: -pair[0])[:N_BEST_EDGES]
+        cells = [Text(f"{col}  {percent(p)}", style=_style(p)) for p, col in best]
+        table.add_row(Text(name), *cells)
     return table
 
 

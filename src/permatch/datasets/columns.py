@@ -25,6 +25,8 @@ MISSING_WORDS = ("", "na", "n/a", "nan", "none", "null", "<na>", "nat")
 TRUTHS = {"true": 1.0, "false": 0.0}
 # Text that libraries write for a missing id.
 _NO_IDS = ("nan", "NaN", "<NA>", "NaT")
+#: What cells of the label column may hold.
+LABEL_RULE = "a label must be 1 (matched), 0 (not matched) or empty (unknown)"
 # Row numbers that data frames write beside the data, never meant as a feature.
 _INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
@@ -216,7 +218,7 @@ def gather(
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
         if label is not None:
-            labels.append(_numbers(block, label, "a label must be 1 (matched) or 0", ""))
+            labels.append(_numbers(block, label, LABEL_RULE, ""))
         numbers = np.empty((len(codes[0][-1]), len(used)))
         for column, k in enumerate(used):
             numbers[:, column] = _numbers(block, k, "features must be numbers", hint)

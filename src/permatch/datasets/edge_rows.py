@@ -1,21 +1,22 @@
 """Sort the rows of an edge table into graphs.
 
 Whole columns are sorted and counted, so a million rows take no longer in many small graphs
-than in a few large ones.
+than in a few large ones, and no array has more entries than the table has cells.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from permatch._files import Gauge
-from permatch._types import BoolArray, IntArray
-from permatch.datasets.columns import Columns, quoted
-from permatch.errors import InfeasibleGraphError, NaNFeatureError, TableError
+from permatch._types import FloatArray, IntArray
+from permatch.datasets.columns import LABEL_RULE, Columns, quoted
+from permatch.errors import NaNFeatureError, TableError
 from permatch.graphs import BipartiteGraph
+from permatch.labels import EdgeLabels
+
+#: What a label says of an edge.
+_MATCH, _NO_MATCH, _UNKNOWN = 1, 0, -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,29 +33,27 @@ class _Side:
 
     def ids(self, values: list[Any]) -> list[list[Any]]:
         """Return the ids of the nodes of every graph."""
-        names = [values[code] for code in self.codes]
-        return [names[a:b] for a, b in zip(self.starts, self.starts[1:], strict=False)]
+        names = [values[code] for code in self.codes.tolist()]
+        ends = self.starts.tolist()
+        return [names[a:b] for a, b in zip(ends, ends[1:], strict=False)]
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
     """Where every row of the table belongs.
 
-    With the edges of all graphs laid out one after another, row by row, `slot` is the place
-    of a row's edge, `order` sorts the rows by it, and graph g owns the slots
-    ``starts[g] : starts[g + 1]``, the square of its size (that of its larger side).
-    `n_left` and `n_right` count the nodes in the table.
+    `order` sorts the rows by graph, left node and right node, None if they are sorted; in
+    this order, graph g owns the edges ``starts[g] : starts[g + 1]``.
     """
 
-    graph: IntArray
     left: _Side
     right: _Side
-    n_left: IntArray
-    n_right: IntArray
-    sizes: IntArray
     starts: IntArray
-    slot: IntArray
-    order: IntArray
+    order: IntArray | None
+
+    def sort(self, values: Any) -> Any:
+        """Return values of rows in the order of edges."""
+        return values if self.order is None else values[self.order]
 
 
 def check_columns(columns: Columns) -> None:
@@ -69,9 +68,9 @@ def check_columns(columns: Columns) -> None:
             f"{columns.name} must have at least one feature, a column of numbers besides "
             f"ids and label; it has none{left_out}. Add one."
         )
-    is_bad = ~np.isfinite(columns.features)
-    if is_bad.any():
-        row, feature = (int(k) for k in np.argwhere(is_bad)[0])
+    is_finite = np.isfinite(columns.features)
+    if not is_finite.all():
+        row, feature = (int(k) for k in np.argwhere(~is_finite)[0])
         value = columns.features[row, feature]
         raise NaNFeatureError(
             f"features must be finite; {columns.feature_names[feature]!r} is "
@@ -82,20 +81,31 @@ def check_columns(columns: Columns) -> None:
 
 
 def number_edges(columns: Columns) -> Edges:
-    """Find the graph, the nodes and the slot of every row."""
+    """Find the graph and the nodes of every row; refuse pairs that are listed twice."""
     (graph, graph_ids), (left, _), (right, _) = columns.ids
-    sides = [_number_nodes(graph, codes, len(graph_ids)) for codes in (left, right)]
-    n_left, n_right = (np.diff(side.starts) for side in sides)
-    sizes = np.maximum(n_left, n_right)
-    starts = np.concatenate([[0], np.cumsum(sizes**2)])
-    row, col = (side.node - side.starts[graph] for side in sides)
-    slot = starts[graph] + row * sizes[graph] + col
-    order = np.argsort(slot, kind="stable")
-    return Edges(graph, sides[0], sides[1], n_left, n_right, sizes, starts, slot, order)
+    one, other = (_number_nodes(graph, codes, len(graph_ids)) for codes in (left, right))
+    key = one.node * len(other.codes) + other.node
+    order = None
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+    is_repeated = key[1:] == key[:-1]
+    if order is not None and is_repeated.any():
+        k = int(np.argmax(is_repeated))
+        first, second = order[k], order[k + 1]
+        raise TableError(
+            f"every edge must have one row; edge {columns.edge(second)} has two, at "
+            f"{columns.at(first)} and {columns.at(second)}. Drop one of them."
+        )
+    counts = np.bincount(graph, minlength=len(graph_ids))
+    return Edges(one, other, np.concatenate([[0], np.cumsum(counts)]), order)
 
 
 def _number_nodes(graph: IntArray, codes: IntArray, n_graphs: int) -> _Side:
     """Return the nodes of one side, numbered by graph and then by first appearance."""
+    if n_graphs == 1:  # codes are numbered by first appearance
+        n_nodes = int(codes.max()) + 1
+        return _Side(codes, np.arange(n_nodes), np.array([0, n_nodes]))
     key = graph * (codes.max() + 1) + codes
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     order = np.lexsort((first, graph[first]))
@@ -106,169 +116,73 @@ def _number_nodes(graph: IntArray, codes: IntArray, n_graphs: int) -> _Side:
     return _Side(rank[inverse], codes[first][order], starts)
 
 
-def check_edges(columns: Columns, edges: Edges, missing: str) -> None:
-    """Refuse duplicate edges, and missing ones unless they are allowed."""
-    slots = edges.slot[edges.order]
-    is_repeated = slots[1:] == slots[:-1]
-    if is_repeated.any():
-        k = int(np.argmax(is_repeated))
-        first, second = edges.order[k], edges.order[k + 1]
-        raise TableError(
-            f"every edge must have one row; edge {columns.edge(second)} has two, at "
-            f"{columns.at(first)} and {columns.at(second)}. Drop one of them."
-        )
-    n_wanted = edges.n_left * edges.n_right
-    n_listed = np.bincount(edges.graph, minlength=len(edges.sizes))
-    n_missing = n_wanted - n_listed
-    if missing == "error" and n_missing.any():
-        g = int(np.argmax(n_missing > 0))
-        first = int(n_listed[:g].sum())
-        rows, cols = np.divmod(
-            slots[first : first + n_listed[g]] - edges.starts[g], edges.sizes[g]
-        )
-        # Edges are in order, so the first one out of place tells which is missing.
-        places = np.append(rows * edges.n_right[g] + cols, n_wanted[g])
-        lacking = int(np.argmax(places != np.arange(len(places))))
-        row, col = divmod(lacking, int(edges.n_right[g]))
-        left, right = (
-            columns.ids[k + 1][1][side.codes[side.starts[g] + position]]
-            for k, (side, position) in enumerate(((edges.left, row), (edges.right, col)))
-        )
-        raise TableError(
-            f"every edge must have a row; graph {columns.ids[0][1][g]!r} of {columns.name} "
-            f"has {edges.n_left[g]} left and {edges.n_right[g]} right nodes and no row for "
-            f"{n_missing[g]} of its edges, such as ({left!r}, {right!r}). Add them, or "
-            "forbid missing edges with missing='forbid' (--missing forbid)."
-        )
+def read_labels(columns: Columns, edges: Edges, label: str) -> list[Any] | None:
+    """Return the label of every graph: its matching, or what is known of its edges.
 
-
-def labelled_edges(columns: Columns, label: str) -> BoolArray | None:
-    """Return which rows are matched edges, None without labels."""
+    None if no row has a label.  A node none of whose pairs matches is unmatched; an empty
+    cell says nothing about its pair.
+    """
     values = columns.labels
     if values is None or np.isnan(values).all():
         return None
-    is_wrong = (values != 0.0) & (values != 1.0)
+    is_wrong = (values != _NO_MATCH) & (values != _MATCH) & ~np.isnan(values)
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
-        got = "empty" if np.isnan(values[row]) else f"{values[row]:g}"
         raise TableError(
-            f"a label must be 1 (matched) or 0; {label!r} is {got} at {columns.at(row)}. "
-            "Label all edges of all graphs, or none."
+            f"{LABEL_RULE}; {label!r} is {values[row]:g} at {columns.at(row)}. Correct it."
         )
-    return values == 1.0
+    _check_partners(columns, edges, values == _MATCH)
+    known = edges.sort(np.where(np.isnan(values), _UNKNOWN, values).astype(np.int8))
+    left, right = edges.sort(edges.left.node), edges.sort(edges.right.node)
+    matched = np.flatnonzero(known == _MATCH)
+    partner = np.full(len(edges.left.codes), -1, dtype=np.intp)
+    partner[left[matched]] = right[matched]
+    n_nodes = np.diff(edges.left.starts)
+    partner -= np.where(partner < 0, 0, np.repeat(edges.right.starts[:-1], n_nodes))
+    n_unknown = np.concatenate([[0], np.cumsum(known == _UNKNOWN)])[edges.starts]
+    is_complete = (np.diff(n_unknown) == 0).tolist()
+    nodes, rows = edges.left.starts.tolist(), edges.starts.tolist()
+    return [
+        partner[nodes[g] : nodes[g + 1]]
+        if is_complete[g]
+        else EdgeLabels(known[rows[g] : rows[g + 1]])
+        for g in range(len(rows) - 1)
+    ]
 
 
-def read_matchings(columns: Columns, edges: Edges, truths: BoolArray) -> list[IntArray]:
-    """Return the labelled matching of every graph.
-
-    Each node of the smaller side has exactly one match, each of the larger at most one;
-    unmatched nodes get dummy nodes, in order.
-    """
-    matched = np.flatnonzero(truths)
-    sides = (
-        (edges.left, 1, "left", edges.n_left > edges.n_right),
-        (edges.right, 2, "right", edges.n_right > edges.n_left),
-    )
-    for side, ids, name, is_larger in sides:
+def _check_partners(columns: Columns, edges: Edges, is_match: Any) -> None:
+    """Refuse labels that give a node two partners."""
+    matched = np.flatnonzero(is_match)
+    for side, ids, name in ((edges.left, 1, "left"), (edges.right, 2, "right")):
         nodes = side.node[matched]
         counts = np.bincount(nodes, minlength=len(side.codes))
-        may_lack = np.repeat(is_larger, np.diff(side.starts))
-        is_wrong = (counts > 1) | ((counts == 0) & ~may_lack)
-        if not is_wrong.any():
+        if counts.max(initial=0) < 2:
             continue
-        node = int(np.argmax(is_wrong))
-        g = int(np.searchsorted(side.starts, node, side="right")) - 1
-        rows = matched[nodes == node]
-        places = " and ".join(columns.at(row) for row in rows[:2])
+        node = int(np.argmax(counts > 1))
+        first, second = matched[nodes == node][:2]
+        graph = columns.ids[0][1][columns.ids[0][0][first]]
         raise TableError(
-            "every node must have exactly one edge with label 1, unless the other side is "
-            f"smaller; {name} node {columns.ids[ids][1][side.codes[node]]!r} of graph "
-            f"{columns.ids[0][1][g]!r} in {columns.name} has "
-            f"{counts[node] or 'none'}{': ' + places if places else ''}. Correct the "
-            "labels; if nodes on both sides may stay unmatched, add dummy nodes (see the "
-            "tutorial 'Link two tables')."
+            f"every node must have at most one edge with label 1; {name} node "
+            f"{columns.ids[ids][1][side.codes[node]]!r}{columns.of_graph(graph)} has "
+            f"{counts[node]}, at {columns.at(first)} and {columns.at(second)}. Correct the "
+            "labels."
         )
-    graph = edges.graph[matched]
-    ends = np.cumsum(edges.sizes)
-    whole = np.full(ends[-1], -1, dtype=np.intp)
-    row = edges.left.node[matched] - edges.left.starts[graph]
-    whole[(ends - edges.sizes)[graph] + row] = (
-        edges.right.node[matched] - edges.right.starts[graph]
-    )
-    matchings = np.split(whole, ends[:-1])
-    for g in np.flatnonzero(edges.n_left != edges.n_right):
-        is_open = matchings[g] < 0
-        matchings[g][is_open] = np.setdiff1d(np.arange(edges.sizes[g]), matchings[g])
-    return matchings
-
-
-def check_memory(columns: Columns, edges: Edges, max_bytes: int | None) -> None:
-    """Refuse a table whose graphs would take far more memory than its numbers."""
-    n_features = len(columns.feature_names)
-    g = int(np.argmax(edges.sizes))
-    Gauge(columns.name, TableError, max_bytes).check_arrays(
-        2 * int(edges.starts[-1]) * (8 * n_features + 1),  # sorted, then cut into graphs
-        columns.features.nbytes,
-        f"graphs with {edges.starts[-1]} edges in total (graph {columns.ids[0][1][g]!r} "
-        f"has {edges.n_left[g]} left and {edges.n_right[g]} right nodes: {edges.sizes[g]} "
-        f"x {edges.sizes[g]} edges)",
-    )
 
 
 def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
-    """Cut the feature rows, sorted by edge, into one block per graph."""
-    n_slots, n_features = int(edges.starts[-1]), len(columns.feature_names)
-    is_present = None
-    if n_slots > len(edges.slot):
-        is_present = np.zeros(n_slots, dtype=bool)
-        is_present[edges.slot] = True
-        is_extra = _extra_slots(edges)
-        is_present |= is_extra
-        features = np.zeros((n_slots, n_features))
-        features[edges.slot] = columns.features
-        if is_extra.any():
-            features[is_extra] = columns.features.mean(axis=0)
-    elif (edges.slot[1:] > edges.slot[:-1]).all():  # sorted already: nothing to copy
-        features = columns.features
-    else:
-        features = columns.features[edges.order]
+    """Cut the rows, sorted by edge, into one graph after another."""
+    features: FloatArray = edges.sort(columns.features)
     features.flags.writeable = False  # so that the graphs may share it
-    graphs = []
-    for g, size in enumerate(edges.sizes.tolist()):
-        part = slice(edges.starts[g], edges.starts[g + 1])
-        allowed = None if is_present is None else is_present[part].reshape(size, size)
-        graphs.append(
-            BipartiteGraph(
-                features[part].reshape(size, size, n_features),
-                None if allowed is None or allowed.all() else allowed,
-                int(edges.n_left[g]),
-                int(edges.n_right[g]),
-            )
+    left, right = edges.sort(edges.left.node), edges.sort(edges.right.node)
+    starts = edges.starts.tolist()
+    ends = [side.starts.tolist() for side in (edges.left, edges.right)]
+    return [
+        BipartiteGraph.from_edges(
+            left[starts[g] : starts[g + 1]] - ends[0][g],
+            right[starts[g] : starts[g + 1]] - ends[1][g],
+            features[starts[g] : starts[g + 1]],
+            ends[0][g + 1] - ends[0][g],
+            ends[1][g + 1] - ends[1][g],
         )
-    return graphs
-
-
-def _extra_slots(edges: Edges) -> BoolArray:
-    """Return which slots are edges of dummy nodes."""
-    is_extra = np.zeros(int(edges.starts[-1]), dtype=bool)
-    for g in np.flatnonzero(edges.n_left != edges.n_right):
-        size = edges.sizes[g]
-        block = is_extra[edges.starts[g] : edges.starts[g + 1]].reshape(size, size)
-        block[edges.n_left[g] :] = True
-        block[:, edges.n_right[g] :] = True
-    return is_extra
-
-
-def check_feasible(columns: Columns, graphs: list[BipartiteGraph]) -> None:
-    """Refuse graphs whose listed edges contain no perfect matching."""
-    for g, graph in enumerate(graphs):
-        if graph.allowed is None:
-            continue
-        if (maximum_bipartite_matching(csr_array(graph.allowed)) < 0).any():
-            n_left, n_right = graph.n_sides
-            n_listed = graph.allowed[:n_left, :n_right].sum()
-            raise InfeasibleGraphError(
-                f"the edges listed must contain a perfect matching; the {n_listed} of "
-                f"{n_left * n_right} edges of graph "
-                f"{columns.ids[0][1][g]!r} in {columns.name} do not. List more, or drop it."
-            )
+        for g in range(len(starts) - 1)
+    ]

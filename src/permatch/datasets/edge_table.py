@@ -1,17 +1,13 @@
-"""Graphs from a long table with one row per edge.
+"""Graphs from a long table with one row per candidate pair.
 
     graph,left,right,label,distance,same_city
     monday,a1,b1,0,3.1,0
     monday,a1,b2,1,0.4,1
     ...
 
-Rows may come in any order.  Graphs, and the nodes on each side of a graph, are numbered in
-order of first appearance, so entry (i, j) of a graph is the edge between ``left_ids[i]``
-and ``right_ids[j]``.
-
-The smaller side is padded with dummy nodes at its end.  Their features are the means over
-the table: every matching has equally many of their edges, so any constant would do, and
-means hardly change the spread of a feature.
+Rows may come in any order.  A pair without a row cannot match.  Graphs, and the nodes on
+each side of a graph, are numbered in order of first appearance; edges are sorted by left,
+then by right node.
 """
 
 from collections.abc import Sequence
@@ -24,19 +20,14 @@ from permatch.datasets.columns import Roles, quoted
 from permatch.datasets.edge_rows import (
     build_graphs,
     check_columns,
-    check_edges,
-    check_feasible,
-    check_memory,
-    labelled_edges,
     number_edges,
-    read_matchings,
+    read_labels,
 )
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import FeatureCountError, TableError
 from permatch.graphs import BipartiteGraph
-from permatch.labels import check_labels
+from permatch.labels import EdgeLabels
 
-MISSING = ("error", "forbid")
 LABELS = ("optional", "required", "ignored")
 
 
@@ -47,14 +38,15 @@ class EdgeTable:
     Attributes
     ----------
     graphs : list of BipartiteGraph
-        Sizes may differ; features are views of one array where possible.
-    matchings : list of int arrays, or None
-        The labelled matching of every graph; None if the table has no labels.
+        One per graph, made from its edges; features are views of one array.
+    matchings : list of int arrays or EdgeLabels, or None
+        The labelled matching of every graph, (n_left,) with -1 for unmatched nodes; what is
+        known of its edges if some labels are empty; None if the table has no labels.
     graph_ids : list
         One id per graph, as in the table (text if read from a text file); None for the
         graph of a table without a column for it.
     left_ids, right_ids : lists of lists
-        The node ids of every graph, without dummy nodes.
+        The node ids of every graph.
     feature_names : list of str
         The columns that became features, in order.
     id_columns : tuple of str
@@ -81,7 +73,7 @@ class EdgeTable:
     """
 
     graphs: list[BipartiteGraph]
-    matchings: list[IntArray] | None
+    matchings: list[IntArray | EdgeLabels] | None
     graph_ids: list[Any]
     left_ids: list[list[Any]]
     right_ids: list[list[Any]]
@@ -96,28 +88,6 @@ class EdgeTable:
             f"<EdgeTable: {len(self.graphs)} graphs {labels}, features "
             f"{quoted(self.feature_names)}>"
         )
-
-    def align_extras(self, matchings: Sequence[Any]) -> list[IntArray]:
-        """Return matchings with dummy nodes exchanged to agree with the labels.
-
-        Dummy nodes are interchangeable: which of them a node is matched with must not count
-        as an error.
-
-        Parameters
-        ----------
-        matchings : sequence of int arrays
-            The predicted matching of every graph.
-
-        Returns
-        -------
-        list of int arrays
-            The same matchings, agreeing with those of this table as far as possible.
-        """
-        checked = check_labels(self.graphs, matchings)
-        if self.matchings is None:
-            return checked
-        both = zip(self.graphs, checked, self.matchings, strict=True)
-        return [graph.align_extra(found, true) for graph, found, true in both]
 
     def arrange_features(self, names: Sequence[str]) -> "EdgeTable":
         """Return the same table with its features in the order of `names`.
@@ -153,7 +123,16 @@ class EdgeTable:
                 "name the features to use."
             )
         order = [self.feature_names.index(name) for name in names]
-        graphs = [graph.with_features(order) for graph in self.graphs]
+        graphs = [
+            BipartiteGraph.from_edges(
+                graph.structure.left,
+                graph.structure.right,
+                graph.edge_features[:, order],
+                graph.n_left,
+                graph.n_right,
+            )
+            for graph in self.graphs
+        ]
         return replace(self, graphs=graphs, feature_names=names)
 
 
@@ -165,11 +144,10 @@ def read_edge_table(
     right: str = "right",
     label: str = "label",
     features: Sequence[str] | None = None,
-    missing: Literal["error", "forbid"] = "error",
     labels: Literal["optional", "required", "ignored"] = "optional",
     max_bytes: int | None = None,
 ) -> EdgeTable:
-    """Read graphs from a table with one row per edge.
+    """Read graphs from a table with one row per candidate pair.
 
     Parameters
     ----------
@@ -177,25 +155,22 @@ def read_edge_table(
         CSV or TSV (also gzip) with a header line, Parquet, an open text file, a data frame
         (pandas, Polars, Arrow), or a mapping from names to columns.
     graph : str, optional
-        The column with the graph of an edge.  Default: ``graph`` if there is such a column,
+        The column with the graph of a pair.  Default: ``graph`` if there is such a column,
         otherwise all rows belong to one graph.
     left, right : str
-        The columns with the two nodes of an edge.
+        The columns with the two nodes of a pair.  A pair without a row cannot match.
     label : str
-        The column that is 1 (or true) for matched edges and 0 (or false) for all others.
-        Every node has exactly one match, or, if it is on the larger side of its graph, at
-        most one.
+        The column that is 1 (or true) for pairs that match, 0 (or false) for those that do
+        not, and empty where it is not known.  A node none of whose pairs matches is
+        unmatched.
     features : sequence of str, optional
         The columns to use as features.  Default: all other numeric columns; text and row
         numbers are left out and listed as `ignored` in the result.
-    missing : {"error", "forbid"}
-        Whether an edge without a row is an error or a forbidden edge.
     labels : {"optional", "required", "ignored"}
         Whether labels are required, and whether they are read at all.
     max_bytes : int, optional
-        Limit on the uncompressed text and on the memory of the graphs, in bytes.  Default:
-        16 GiB of text, 16 MiB per line, 131,072 characters per cell, and for the graphs
-        1 GiB or 256 times the numbers of the table.
+        Limit on the uncompressed text, in bytes.  Default: 16 GiB of text, 16 MiB per line,
+        131,072 characters per cell.
 
     Returns
     -------
@@ -205,37 +180,34 @@ def read_edge_table(
     Raises
     ------
     TableError
-        If columns, edges or labels are missing, repeated or contradictory, or the file is
-        not a table or too large; the message names the line.
+        If columns or ids are missing, a pair is listed twice, a node has two partners, or
+        the file is not a table or too large; the message names the line.
     NaNFeatureError
         If a feature is empty or infinite.
-    InfeasibleGraphError
-        If ``missing="forbid"`` leaves a graph without a perfect matching.
 
     Notes
     -----
-    Text needs no optional package.  A million rows of ten features take about ten seconds
-    and little more memory than the numbers themselves.
+    Time and memory grow with the rows, whatever the number of graphs and nodes.  A million
+    rows of ten features take about a second from Parquet and two from CSV.  Parquet needs
+    pyarrow (``pip install 'permatch[tables]'``); text does not, but takes ten seconds
+    without it.
 
     Examples
     --------
     >>> columns = {
-    ...     "graph": ["x", "x", "x", "x"],
-    ...     "left": ["a", "a", "b", "b"],
+    ...     "left": ["ann", "ann", "bob", "eve"],
     ...     "right": ["p", "q", "p", "q"],
     ...     "label": [0, 1, 1, 0],
     ...     "distance": [0.9, 0.1, 0.2, 0.7],
     ... }
     >>> table = read_edge_table(columns)
+    >>> table.graphs
+    [BipartiteGraph(3 x 2, 4 edges, 1 features)]
     >>> table.matchings
-    [array([1, 0])]
-    >>> table.graphs[0].features[:, :, 0]
-    array([[0.9, 0.1],
-           [0.2, 0.7]])
-    >>> table.feature_names
-    ['distance']
+    [array([ 1,  0, -1])]
+    >>> table.left_ids, table.right_ids, table.feature_names
+    ([['ann', 'bob', 'eve']], [['p', 'q']], ['distance'])
     """
-    check_choice(missing, "missing", MISSING)
     check_choice(labels, "labels", LABELS)
     if features is not None:
         features = (features,) if isinstance(features, str) else tuple(features)
@@ -243,21 +215,11 @@ def read_edge_table(
     columns = read_columns(source, roles, max_bytes)
     check_columns(columns)
     edges = number_edges(columns)
-    check_edges(columns, edges, missing)
-    truths = labelled_edges(columns, label)
-    if truths is None and labels == "required":
-        raise TableError(
-            f"{columns.name} must say which edges are matched, 1 or 0 in a column "
-            f"{label!r}; it is missing. Add it, or name the column to use (label=, on the "
-            "command line --label-column)."
-        )
-    check_memory(columns, edges, max_bytes)
-    matchings = None if truths is None else read_matchings(columns, edges, truths)
-    graphs = build_graphs(columns, edges)
-    if matchings is None:
-        check_feasible(columns, graphs)
+    matchings = read_labels(columns, edges, label)
+    if labels == "required":
+        _require_labels(columns.name, columns.labels, label)
     return EdgeTable(
-        graphs=graphs,
+        graphs=build_graphs(columns, edges),
         matchings=matchings,
         graph_ids=columns.ids[0][1],
         left_ids=edges.left.ids(columns.ids[1][1]),
@@ -266,3 +228,20 @@ def read_edge_table(
         id_columns=columns.id_columns,
         ignored=columns.ignored,
     )
+
+
+def _require_labels(name: str, labels: Any, label: str) -> None:
+    """Refuse a table from which nothing can be learned about matches."""
+    if labels is None:
+        raise TableError(
+            f"{name} must say which pairs match, 1 or 0 in a column {label!r}; it is "
+            "missing. Add it, or name the column to use (label=, on the command line "
+            "--label-column)."
+        )
+    if not (labels == 1.0).any():
+        found = "0 or empty" if (labels == 0.0).any() else "empty"
+        raise TableError(
+            f"{name} must have pairs that match, with 1 in the column {label!r}; all its "
+            f"cells are {found}. Label some pairs, or name another column (label=, on the "
+            "command line --label-column)."
+        )

@@ -1,4 +1,4 @@
-"""Predicted matches as a table with one row per matched edge, or per edge."""
+"""Predicted links as a table with one row per link, or per candidate pair."""
 
 import csv
 from collections.abc import Sequence
@@ -8,11 +8,15 @@ from typing import Any, TextIO
 import numpy as np
 
 from permatch._files import whole_file
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch._validation import refuse_masked
 from permatch.datasets.edge_table import EdgeTable
 from permatch.errors import TableError
-from permatch.labels import check_labels
+from permatch.graphs import BipartiteGraph
+from permatch.labels import UNMATCHED, check_labels
+
+#: In a matching: the decision about the left node is left to a person.
+_ABSTAINED = -2
 
 
 def edge_table_from_matches(
@@ -21,73 +25,139 @@ def edge_table_from_matches(
     probabilities: Sequence[FloatArray] | None = None,
     *,
     all_edges: bool = False,
+    links_only: bool = False,
 ) -> dict[str, list[Any]]:
     """Return predictions as columns, ready for ``pandas.DataFrame``.
+
+    After the links of a graph follow the nodes that stay unmatched, with None in place of
+    the partner.
 
     Parameters
     ----------
     table : EdgeTable
         The table that was predicted; it names graphs and nodes.
     matchings : sequence of int arrays
-        The predicted matching of every graph.
-    probabilities : sequence of arrays (m, m), optional
-        The probability of every edge of every graph, as from ``predict_marginals``.
+        The predicted matching of every graph; -1 for unmatched nodes, -2 for nodes left to
+        a person.
+    probabilities : sequence of arrays of shape (n_edges,), optional
+        The probability of every pair of every graph, as from ``predict_marginals``.
     all_edges : bool
-        List all allowed edges, with a column ``match`` that is 1 for the predicted ones.
+        List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
+        and unmatched nodes.
+    links_only : bool
+        Leave the nodes out.
 
     Returns
     -------
     dict of lists
-        The id columns, named as in the table, then ``probability`` if given, then ``match``
-        if all edges are listed.
+        The id columns, named as in the table, then ``probability`` if given (of the link,
+        or of staying unmatched), then ``match`` if all pairs are listed, then ``decision``
+        if nodes are left to a person: link, unmatched or review.
 
     Examples
     --------
     >>> from permatch.datasets import read_edge_table
-    >>> table = read_edge_table(
-    ...     {"graph": [7], "left": ["a"], "right": ["p"], "distance": [0.5]}
-    ... )
-    >>> edge_table_from_matches(table, [[0]], [np.ones((1, 1))])
-    {'graph': [7], 'left': ['a'], 'right': ['p'], 'probability': [1.0]}
+    >>> columns = {"left": ["a", "b"], "right": ["p", "p"], "distance": [0.5, 0.9]}
+    >>> table = read_edge_table(columns)
+    >>> edge_table_from_matches(table, [[0, -1]], [np.array([0.75, 0.125])])
+    {'left': ['a', 'b'], 'right': ['p', None], 'probability': [0.75, 0.875]}
     """
-    matchings = check_labels(table.graphs, matchings)
+    given = [np.asarray(matching) for matching in matchings]
+    is_left_open = [
+        m == _ABSTAINED if m.dtype.kind == "i" else np.zeros(m.shape, bool) for m in given
+    ]
+    matchings = check_labels(
+        table.graphs,
+        [np.where(o, UNMATCHED, m) for m, o in zip(given, is_left_open, strict=True)],
+    )
     if probabilities is not None:
         refuse_masked(probabilities, "every array of probabilities", TableError)
         shapes = [np.shape(p) for p in probabilities]
-        if shapes != [(graph.size, graph.size) for graph in table.graphs]:
+        if shapes != [(graph.n_edges,) for graph in table.graphs]:
             raise TableError(
-                "probabilities must have one (m, m) array per graph of the table; got "
-                f"{len(shapes)} arrays for {len(table.graphs)} graphs, or other shapes."
+                "probabilities must have one array per graph of the table, with one number "
+                f"per candidate pair; got {len(shapes)} arrays for {len(table.graphs)} "
+                "graphs, or other shapes."
             )
+    has_decisions = any(is_open.any() for is_open in is_left_open)
     names = [*table.id_columns]
     names += ["probability"] * (probabilities is not None) + ["match"] * all_edges
+    names += ["decision"] * has_decisions
     if len(set(names)) < len(names):
         raise TableError(
             f"the columns of the matches must differ; got {', '.join(names)}. Rename "
             "the id columns of the table."
         )
-    lists: list[list[Any]] = [[] for _ in names]
-    for g, (graph, matching) in enumerate(zip(table.graphs, matchings, strict=True)):
-        is_match = np.zeros((graph.size, graph.size), dtype=bool)
-        is_match[np.arange(graph.size), matching] = True
-        is_listed = is_match
-        if all_edges:
-            is_listed = np.ones_like(is_match) if graph.allowed is None else graph.allowed
-        # Dummy nodes are left out.
-        in_table = is_listed[: len(table.left_ids[g]), : len(table.right_ids[g])]
-        rows, cols = np.nonzero(in_table)
-        columns = [[table.graph_ids[g]] * len(rows)] * (len(table.id_columns) == 3)
-        columns += [
-            [table.left_ids[g][row] for row in rows],
-            [table.right_ids[g][col] for col in cols],
-        ]
-        if probabilities is not None:
-            columns.append(np.asarray(probabilities[g])[rows, cols].tolist())
-        if all_edges:
-            columns.append(is_match[rows, cols].astype(int).tolist())
-        for whole, column in zip(lists, columns, strict=True):
-            whole += column
-    return dict(zip(names, lists, strict=True))
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for g, graph in enumerate(table.graphs):
+        chances = None if probabilities is None else np.asarray(probabilities[g], float)
+        answers = _Answers(graph, matchings[g], is_left_open[g], chances)
+        rows = answers.rows(all_edges=all_edges, links_only=links_only)
+        left, right = ([*table.left_ids[g], None], [*table.right_ids[g], None])
+        lists = [[table.graph_ids[g]] * len(rows[0])] * (len(table.id_columns) == 3)
+        lists += [[left[i] for i in rows[0].tolist()], [right[j] for j in rows[1].tolist()]]
+        lists += [] if chances is None else [rows[2].tolist()]
+        lists += [rows[3].astype(int).tolist()] if all_edges else []
+        if has_decisions:
+            lists.append(np.array(["", *_DECISIONS])[1 + rows[4]].tolist())
+        for name, values in zip(names, lists, strict=True):
+            columns[name] += values
+    return columns
+
+
+_DECISIONS = ("link", "unmatched", "review")
+_LINK, _ALONE, _REVIEW = range(3)
+
+
+class _Answers:
+    """What was decided about the pairs and nodes of one graph."""
+
+    def __init__(
+        self,
+        graph: BipartiteGraph,
+        matching: IntArray,
+        is_left_open: np.ndarray,
+        chances: FloatArray | None,
+    ) -> None:
+        structure = graph.structure
+        self.left, self.right = structure.left, structure.right
+        self.shape = graph.n_left, graph.n_right
+        self.chances = np.zeros(graph.n_edges) if chances is None else graph.pick(chances)
+        self.is_link = matching[self.left] == self.right
+        self.is_left_open = is_left_open
+        self.partners = matching
+
+    def rows(self, *, all_edges: bool, links_only: bool) -> list[np.ndarray]:
+        """Return left node, right node, probability, match and decision of every row.
+
+        A node that is -1 is none.
+        """
+        edges = slice(None) if all_edges else self.is_link
+        decision = np.where(self.is_link, _LINK, -1)
+        pairs = [self.left, self.right, self.chances, self.is_link, decision]
+        parts = [[column[edges] for column in pairs]]
+        if not links_only:
+            parts += [self._nodes(0, all_edges), self._nodes(1, all_edges)]
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+    def _nodes(self, side: int, all_edges: bool) -> list[np.ndarray]:
+        """Return the rows of the nodes of one side."""
+        ends, others = (self.left, self.right)[:: 1 if side == 0 else -1]
+        n_nodes = self.shape[side]
+        is_taken = np.zeros(n_nodes, dtype=bool)
+        is_taken[ends[self.is_link]] = True
+        # A right node is undecided while one of its candidates is.
+        is_open = self.is_left_open
+        if side == 1:
+            is_open = np.zeros(n_nodes, dtype=bool)
+            is_open[ends[self.is_left_open[others]]] = True
+        is_alone = ~is_taken & ~is_open
+        listed = np.arange(n_nodes) if all_edges else np.flatnonzero(~is_taken)
+        sums = np.bincount(ends, self.chances, n_nodes)
+        alone = np.clip(1.0 - sums, 0.0, 1.0)
+        decision = np.where(is_alone, _ALONE, np.where(is_taken, -1, _REVIEW))
+        nodes = [listed, np.full(len(listed), -1)][:: 1 if side == 0 else -1]
+        return [*nodes, alone[listed], is_alone[listed], decision[listed]]
 
 
 def write_matches(
@@ -97,8 +167,12 @@ def write_matches(
     probabilities: Sequence[FloatArray] | None = None,
     *,
     all_edges: bool = False,
+    links_only: bool = False,
 ) -> None:
     """Write predictions as CSV; the file is written completely or not at all.
+
+    After the links of a graph follow the nodes that stay unmatched, with an empty cell in
+    place of the partner.
 
     Parameters
     ----------
@@ -108,28 +182,34 @@ def write_matches(
     table : EdgeTable
         The table that was predicted; it names graphs and nodes.
     matchings : sequence of int arrays
-        The predicted matching of every graph.
-    probabilities : sequence of arrays (m, m), optional
-        The probability of every edge of every graph, as from ``predict_marginals``.
+        The predicted matching of every graph; -1 for unmatched nodes, -2 for nodes left to
+        a person.
+    probabilities : sequence of arrays of shape (n_edges,), optional
+        The probability of every pair of every graph, as from ``predict_marginals``.
     all_edges : bool
-        List all allowed edges, with a column ``match`` that is 1 for the predicted ones.
+        List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
+        and unmatched nodes.
+    links_only : bool
+        Leave the nodes out.
 
     Examples
     --------
     >>> import sys
     >>> from permatch.datasets import read_edge_table
     >>> columns = {
-    ...     "graph": ["x", "x", "x", "x"],
-    ...     "left": ["a", "a", "b", "b"],
+    ...     "left": ["a", "a", "b", "c"],
     ...     "right": ["p", "q", "p", "q"],
     ...     "distance": [0.9, 0.1, 0.2, 0.7],
     ... }
-    >>> write_matches(sys.stdout, read_edge_table(columns), [[1, 0]])
-    graph,left,right
-    x,a,q
-    x,b,p
+    >>> write_matches(sys.stdout, read_edge_table(columns), [[1, 0, -1]])
+    left,right
+    a,q
+    b,p
+    c,
     """
-    columns = edge_table_from_matches(table, matchings, probabilities, all_edges=all_edges)
+    columns = edge_table_from_matches(
+        table, matchings, probabilities, all_edges=all_edges, links_only=links_only
+    )
     if not isinstance(path, str | Path):
         _write(path, columns, ",")
         return

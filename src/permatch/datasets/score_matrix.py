@@ -1,11 +1,12 @@
-"""Read a square score matrix, with or without labels, from a text or NumPy file."""
+"""Read scores from a text or NumPy file: a matrix, or a table with one row per pair."""
 
 import csv
 import io
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,12 @@ from permatch._types import FloatArray
 from permatch.errors import (
     InvalidGraphError,
     InvalidMatchingError,
+    NaNScoreError,
     ScoreShapeError,
     ScoreTypeError,
+    TableError,
 )
+from permatch.scores import EdgeScores
 
 _NPY_MAGIC = b"\x93NUMPY"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -26,17 +30,34 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class ScoreMatrix:
-    """A score matrix and the labels of its rows and columns, if any."""
+    """The scores of one graph, and the labels of its rows and columns, if any.
+
+    `scores` is an array (n, k), or `EdgeScores` from a table of candidate pairs.
+    """
 
     name: str
-    scores: FloatArray
+    scores: FloatArray | EdgeScores
     row_labels: list[str] | None = None
     column_labels: list[str] | None = None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Nodes on the left and on the right."""
+        if isinstance(self.scores, EdgeScores):
+            return self.scores.n_left or 0, self.scores.n_right or 0
+        return self.scores.shape[0], self.scores.shape[1]
+
+    @property
+    def n_edges(self) -> int:
+        """Pairs that are not forbidden."""
+        scores = self.scores
+        values = scores.score if isinstance(scores, EdgeScores) else scores
+        return int((values > -np.inf).sum())
+
     def find_edge(self, text: str) -> tuple[int, int]:
         """Return the row and column of the edge ``ROW:COL``, given by label or number."""
-        size = len(self.scores)
-        rows, cols = _places(self.row_labels, size), _places(self.column_labels, size)
+        n_rows, n_cols = self.shape
+        rows, cols = _places(self.row_labels, n_rows), _places(self.column_labels, n_cols)
         found = {
             (row, col)
             for cut in re.finditer(":", text)  # labels may hold colons of their own
@@ -50,8 +71,8 @@ class ScoreMatrix:
         known += _name_some("columns", self.column_labels)
         raise InvalidMatchingError(
             f"an edge ROW:COL must name one row and one column of {self.name}, by "
-            f"label or by number from 0 to {size - 1}; got {_quote(text)}{many}."
-            f"{known}"
+            f"label or by number from 0 to {n_rows - 1} and {n_cols - 1}; got "
+            f"{_quote(text)}{many}.{known}"
         )
 
 
@@ -70,17 +91,36 @@ def _name_some(what: str, labels: list[str] | None) -> str:
     return f" The {what} are {', '.join(map(_quote, labels[:_MAX_NAMED]))}{more}."
 
 
-def read_score_matrix(source: str) -> ScoreMatrix:
-    """Read the score matrix in the file `source`, or in standard input for ``-``."""
+@dataclass(frozen=True)
+class PairColumns:
+    """The columns of a table of candidate pairs."""
+
+    left: str = "left"
+    right: str = "right"
+    score: str = "score"
+
+    def stand_in(self, line: str) -> bool:
+        """Tell whether a line is the header of such a table."""
+        names = {self.left, self.right, self.score}
+        cuts = (re.split(mark, line.lstrip("\ufeff")) for mark in ",;\t")
+        return any(names <= {cell.strip().strip('"') for cell in cells} for cells in cuts)
+
+
+def read_score_matrix(source: str, columns: PairColumns | None = None) -> ScoreMatrix:
+    """Read the scores in the file `source`, or in standard input for ``-``."""
+    columns = columns or PairColumns()
     name = "standard input" if source == "-" else source
     gauge = Gauge(name, InvalidGraphError)
     if source == "-":
         data = _read_standard_input(gauge)
     else:
-        with Path(source).open("rb") as file:
+        path = Path(source)
+        if _is_table(path, columns):
+            return _from_pairs(path, columns, name)
+        with path.open("rb") as file:
             data = gauge.whole(file)
     if data.startswith(_NPY_MAGIC):
-        return ScoreMatrix(name, _check_square(_load_npy(data, name), name))
+        return ScoreMatrix(name, _check_matrix(_load_npy(data, name), name))
     if Path(source).suffix == ".npy":
         raise InvalidGraphError(
             f"{name} ends in .npy and must hold a NumPy array; it does not. "
@@ -94,12 +134,54 @@ def read_score_matrix(source: str) -> ScoreMatrix:
             f"{name} must be UTF-8 text or a NumPy .npy file; byte {err.start} is neither. "
             "Export the matrix as CSV."
         ) from err
+    if columns.stand_in(text.lstrip().partition("\n")[0]):
+        return _from_pairs(io.StringIO(text, newline=""), columns, name)
     lines, delimiter = _cut_lines(text, is_tsv=source.endswith(".tsv"))
     scores = _read_plain_numbers(lines, delimiter)
     if scores is not None:
-        return ScoreMatrix(name, _check_square(scores, name))
+        return ScoreMatrix(name, _check_matrix(scores, name))
     with gauge.csv_fields():
         return _parse_table(_cut_cells(lines, delimiter, name), name)
+
+
+def _is_table(path: Path, columns: PairColumns) -> bool:
+    """Tell whether a file is a table of candidate pairs, by its first bytes."""
+    if path.exists() and not path.is_file():  # what is read from a pipe is gone
+        return False
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+    if start.startswith((b"PAR1", b"\x1f\x8b")):
+        return True
+    return columns.stand_in(start.decode("utf-8", "replace").lstrip().partition("\n")[0])
+
+
+def _from_pairs(source: Any, columns: PairColumns, name: str) -> ScoreMatrix:
+    """Read a table of candidate pairs."""
+    from permatch.datasets.columns import Roles
+    from permatch.datasets.edge_rows import number_edges
+    from permatch.datasets.table_sources import read_columns
+
+    roles = Roles(None, columns.left, columns.right, "", (columns.score,), False)
+    found = replace(read_columns(source, roles), name=name)
+    n_graphs = len(found.ids[0][1])
+    if n_graphs > 1:
+        raise TableError(
+            f"{name} must hold the pairs of one graph; its column 'graph' has {n_graphs}. "
+            "Select the rows of one of them, or rename the column if there is only one."
+        )
+    scores = found.features[:, 0]
+    is_wrong = np.isnan(scores) | (scores == np.inf)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise NaNScoreError(
+            f"every pair needs a score; that of {found.edge(row)}, {found.at(row)}, is "
+            f"{'missing' if np.isnan(scores[row]) else 'inf'}. Fill it in, or drop the row "
+            "to forbid the pair."
+        )
+    edges = number_edges(found)
+    (_, left), (_, right) = found.ids[1:]
+    pairs = EdgeScores(edges.left.node, edges.right.node, scores, len(left), len(right))
+    return ScoreMatrix(name, pairs, list(map(str, left)), list(map(str, right)))
 
 
 def _read_standard_input(gauge: Gauge) -> bytes:
@@ -109,7 +191,7 @@ def _read_standard_input(gauge: Gauge) -> bytes:
         return gauge.whole(sys.stdin.buffer)
     except OSError as err:
         raise InvalidGraphError(
-            f"standard input must hold a square matrix of scores; it cannot be read: "
+            f"standard input must hold a matrix of scores; it cannot be read: "
             f"{err.strerror}. Pipe in a matrix, or name a file instead of -."
         ) from err
 
@@ -166,13 +248,13 @@ def _cut_cells(lines: list[str], delimiter: str | None, name: str) -> list[list[
 def _parse_table(table: list[list[str]], name: str) -> ScoreMatrix:
     if not table:
         raise ScoreShapeError(
-            f"{name} must hold a square matrix of scores; it is empty. "
+            f"{name} must hold a matrix of scores; it is empty. "
             "Write one line per row, cells separated by commas, tabs or spaces."
         )
     header, row_labels, table = _split_labels(table)
     if not table:
         raise ScoreTypeError(
-            f"{name} must hold a square matrix of scores; got one line of text. "
+            f"{name} must hold a matrix of scores; got one line of text. "
             "Write one line per row, cells separated by commas, tabs or spaces."
         )
     width = len(table[0])
@@ -197,7 +279,7 @@ def _parse_table(table: list[list[str]], name: str) -> ScoreMatrix:
             scores[k] = [_to_float(cell) for cell in row]
         except ValueError as err:
             raise _no_number(row, name, k) from err
-    return ScoreMatrix(name, _check_square(scores, name), row_labels, header)
+    return ScoreMatrix(name, _check_matrix(scores, name), row_labels, header)
 
 
 def _split_labels(
@@ -270,11 +352,8 @@ def _quote(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
-def _check_square(scores: np.ndarray, name: str) -> np.ndarray:
-    if scores.ndim == 2 and scores.shape[0] == scores.shape[1]:
+def _check_matrix(scores: np.ndarray, name: str) -> np.ndarray:
+    if scores.ndim == 2:
         return scores
     shape = " x ".join(map(str, scores.shape)) or "a single number"
-    raise ScoreShapeError(
-        f"{name} must hold one square matrix; got {shape}. Pad the smaller side with dummy "
-        "nodes; use labels that do not look like numbers."
-    )
+    raise ScoreShapeError(f"{name} must hold one matrix of scores; got {shape}.")

@@ -2,6 +2,7 @@
 
 from permatch.metrics.base import Measure
 from permatch.metrics.calibration import Calibration, calibration
+from permatch.metrics.links import LinkQuality, link_quality
 from permatch.metrics.matching import hamming_loss
 from permatch.metrics.measures import ERR, MAP, MRR, NDCG, MeanNDCG, P, Tau
 from permatch.metrics.ranking import (
@@ -27,6 +28,7 @@ __all__ = [
     "MRR",
     "NDCG",
     "Calibration",
+    "LinkQuality",
     "MeanNDCG",
     "Measure",
     "P",
@@ -41,6 +43,7 @@ __all__ = [
     "hamming_loss",
     "holm",
     "kendall_tau",
+    "link_quality",
     "ndcg",
     "precision_at",
     "randomisation_test",

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_choice, check_count, check_matchings, refuse_masked
+from permatch._validation import check_choice, check_count, refuse_masked
 from permatch.errors import InvalidGraphError, InvalidMatchingError
+from permatch.labels import UNKNOWN, EdgeLabels
+from permatch.metrics.matching import check_matching
 
 #: How the bins are cut.
 STRATEGIES = ("uniform", "quantile")
@@ -63,10 +65,12 @@ def calibration(
 
     Parameters
     ----------
-    marginals : sequence of (m, m) arrays
+    marginals : sequence of arrays (n, k) or (n_edges,)
         Predicted probability of every edge of every graph.
-    matchings : sequence of integer arrays of shape (m,)
-        The true matching of every graph.
+    matchings : sequence of integer arrays of shape (n,), or EdgeLabels
+        The true matching of every graph, -1 for unmatched nodes and -2 for nodes of which
+        it is not known; for a list of edges, `permatch.EdgeLabels`.  Edges about which
+        nothing is known are left out.
     n_bins : int
         Number of bins.
     strategy : {"uniform", "quantile"}
@@ -128,27 +132,12 @@ def _pool(
             f"got {len(marginals)} and {len(matchings)}."
         )
     predicted, is_matched = [np.empty(0)], [np.empty(0)]
-    for k, (table, matching) in enumerate(zip(marginals, matchings, strict=True)):
-        refuse_masked(table, f"the table of marginals of graph {k}", InvalidGraphError)
-        array = np.asarray(table, dtype=np.float64)
-        if array.ndim != 2 or array.shape[0] != array.shape[1]:
-            raise InvalidGraphError(
-                f"marginals must have one (m, m) array per graph; that of graph {k} has "
-                f"shape {array.shape}."
-            )
-        is_bad = ~((array >= -_ROUNDING) & (array <= 1.0 + _ROUNDING))
-        if is_bad.any():
-            row, col = (int(n) for n in np.argwhere(is_bad)[0])
-            raise InvalidGraphError(
-                f"marginals must lie between 0 and 1; edge ({row}, {col}) of graph {k} has "
-                f"{array[row, col]}. Give probabilities, not scores."
-            )
-        try:
-            (label,) = check_matchings(matching, len(array))
-        except (InvalidMatchingError, ValueError) as err:
-            raise InvalidMatchingError(f"matching of graph {k}: {err}") from err
-        predicted.append(np.clip(array, 0.0, 1.0).ravel())
-        is_matched.append((label[:, None] == np.arange(len(array))).astype(float).ravel())
+    for k, (table, label) in enumerate(zip(marginals, matchings, strict=True)):
+        array = _check_marginals(table, k)
+        values = _edge_values(array, label, k)
+        is_known = values >= 0
+        predicted.append(np.clip(array[is_known], 0.0, 1.0))
+        is_matched.append(values[is_known].astype(float))
     pooled = np.concatenate(predicted)
     if not len(pooled):
         raise InvalidGraphError(
@@ -156,3 +145,47 @@ def _pool(
             f"{len(marginals)} graphs without edges. Pass larger graphs."
         )
     return pooled, np.concatenate(is_matched)
+
+
+def _check_marginals(table: Any, k: int) -> FloatArray:
+    refuse_masked(table, f"the table of marginals of graph {k}", InvalidGraphError)
+    array = np.asarray(table, dtype=np.float64)
+    if array.ndim not in (1, 2):
+        raise InvalidGraphError(
+            "marginals must have one array (n, k) per graph, or (n_edges,); that of graph "
+            f"{k} has shape {array.shape}."
+        )
+    is_bad = ~((array >= -_ROUNDING) & (array <= 1.0 + _ROUNDING))
+    if is_bad.any():
+        place = tuple(int(n) for n in np.argwhere(is_bad)[0])
+        edge = place if array.ndim == 2 else place[0]
+        raise InvalidGraphError(
+            f"marginals must lie between 0 and 1; edge {edge} of graph {k} has "
+            f"{array[place]}. Give probabilities, not scores."
+        )
+    return array
+
+
+def _edge_values(array: FloatArray, label: Any, k: int) -> IntArray:
+    """Return 1 for edges that are matched, 0 for others, -1 if unknown, like `array`."""
+    if isinstance(label, EdgeLabels):
+        if label.values.shape != array.shape:
+            raise InvalidMatchingError(
+                f"labels of edges must be shaped like the marginals; those of graph {k} "
+                f"have shapes {label.values.shape} and {array.shape}."
+            )
+        return label.values
+    if array.ndim == 1:
+        raise InvalidMatchingError(
+            f"the labels of marginals on a list of edges must be EdgeLabels; that of graph "
+            f"{k} is of type {type(label).__name__}."
+        )
+    matching = check_matching(label, len(array), k, UNKNOWN)
+    if matching.max(initial=-1) >= array.shape[1]:
+        raise InvalidMatchingError(
+            f"a matching must hold right nodes 0 .. {array.shape[1] - 1}; that of graph "
+            f"{k} has {matching.max()}."
+        )
+    values = (matching[:, None] == np.arange(array.shape[1])).astype(np.int8)
+    values[matching == UNKNOWN] = -1
+    return values

@@ -44,13 +44,16 @@ def hamming_loss(
     losses = []
     for k, pair in enumerate(zip(true, predicted, strict=True)):
         size = len(pair[0])
-        a, b = _check(pair[0], size, k, UNKNOWN), _check(pair[1], size, k, UNMATCHED)
+        a, b = (
+            check_matching(pair[0], size, k, UNKNOWN),
+            check_matching(pair[1], size, k, UNMATCHED),
+        )
         wrong = (a != b)[a != UNKNOWN]
         losses.append(wrong.mean() if len(wrong) else 0.0)
     return float(check_weights(sample_weight, len(losses)) @ np.array(losses))
 
 
-def _check(matching: Any, size: int, graph: int, least: int) -> IntArray:
+def check_matching(matching: Any, size: int, graph: int, least: int) -> IntArray:
     """Return a matching (size,) of entries of at least `least`, no partner taken twice."""
     refuse_masked(matching, "a matching", InvalidMatchingError)
     array = np.asarray(matching)

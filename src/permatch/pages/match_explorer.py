@@ -1,6 +1,5 @@
 """The page of `permatch match show`: all about the matchings of one graph."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.decoding import KBest, bayes_matching
+from permatch.decoding import KBest
 from permatch.distribution import MatchingDistribution
 from permatch.errors import SizeLimitError
 from permatch.graphs import BipartiteGraph
@@ -34,8 +33,8 @@ _LARGEST_TABLE = 25
 MAX_NODES = 1000
 #: Most feature values in a page, some 10 MB of it.
 MAX_VALUES = 2_000_000
-# Most matchings looked through for those that differ in more than extra nodes.
-_MOST_ALIKE = 1000
+#: What stands in place of the partner of a node that has none.
+UNMATCHED = "(unmatched)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,8 @@ class MatchView:
     """One graph, the names of its nodes and features, and what one model makes of it.
 
     `truth` is the labelled matching, if there is one; `n_best` is how many of the best
-    matchings to list, and `model` what the estimator is called.
+    matchings to list, `model` what the estimator is called, and `note` what to say of the
+    nodes that are not shown.
     """
 
     name: str
@@ -56,103 +56,179 @@ class MatchView:
     truth: IntArray | None
     n_best: int
     model: str
+    note: str = ""
 
     @cached_property
     def mode(self) -> IntArray:
-        """The most probable matching, (m,)."""
+        """The most probable matching, (n_left,); -1: unmatched."""
         return self.distribution.mode()
 
     @cached_property
     def bayes(self) -> IntArray:
-        """The matching with the most edges expected to be right, (m,)."""
-        if self.graph.n_extra < 2:
-            found = self.distribution.bayes_matching()
-        else:
-            weights = self.graph.weigh_extra(self.distribution.marginals)
-            found = bayes_matching(weights, self.graph.allowed)
-        return self.graph.align_extra(found, self.mode)
-
-    @cached_property
-    def labelled(self) -> IntArray | None:
-        """The labelled matching, dummy nodes as in the mode, if there is one."""
-        return None if self.truth is None else self.graph.align_extra(self.truth, self.mode)
+        """The matching with the fewest expected errors, (n_left,); -1: unmatched."""
+        return self.distribution.bayes_matching()
 
     @cached_property
     def best(self) -> KBest:
-        """The best matchings, best first; those alike but for extra nodes count once.
-
-        Fewer than asked for where too many are alike.
-        """
-        n_alike = math.factorial(self.graph.n_extra)
-        n_wanted = self.n_best if n_alike == 1 else min(self.n_best * n_alike, _MOST_ALIKE)
-        found = self.distribution.k_best(n_wanted)
-        n_left, n_right = self.graph.n_sides
-        partners = np.minimum(found.matchings[:, :n_left], n_right)
-        _, first = np.unique(partners, axis=0, return_index=True)
-        kept = np.sort(first)[: self.n_best]
-        both = [self.graph.align_extra(found.matchings[k], self.mode) for k in kept]
-        return KBest(np.array(both), found.scores[kept])
-
-    def log_prob(self, matchings: IntArray) -> FloatArray:
-        """Return the log-probability of matchings, whichever extra nodes they have."""
-        return self.distribution.log_prob(matchings) + math.lgamma(1 + self.graph.n_extra)
+        """The best matchings, best first."""
+        return self.distribution.k_best(self.n_best)
 
     @cached_property
     def named(self) -> list[tuple[str, IntArray]]:
         """The matchings with a name, and their names."""
         found = [("mode", self.mode), ("Bayes", self.bayes)]
-        return found if self.labelled is None else [*found, ("labelled", self.labelled)]
+        return found if self.truth is None else [*found, ("labelled", self.truth)]
+
+    @cached_property
+    def lines(self) -> "Lines":
+        """The edges, and those of unmatched nodes."""
+        return Lines.of(self.graph, self.distribution)
+
+    @cached_property
+    def drawn_lines(self) -> list[tuple[str, set[int]]]:
+        """The edges of the matchings with a name."""
+        return [(name, {*self.lines.of_matching(m)}) for name, m in self.named]
+
+    def partner(self, node: int) -> str:
+        """Return the name of a right node; -1: none."""
+        return UNMATCHED if node < 0 else self.right[node]
+
+    def edge_name(self, line: int) -> tuple[str, str]:
+        """Return the names of the ends of an edge."""
+        left, right = [*self.left, UNMATCHED], [*self.right, UNMATCHED]
+        return left[self.lines.rows[line]], right[self.lines.cols[line]]
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """What a page draws as edges: pairs of nodes, then nodes that may stay unmatched.
+
+    An unmatched left node is an edge to one more right node, and the reverse; these stand
+    at the end of their side.
+    """
+
+    rows: IntArray
+    cols: IntArray
+    chances: FloatArray
+    scores: FloatArray
+    errors: FloatArray | None
+    n_pairs: int
+    n_left: int
+    n_right: int
+
+    @classmethod
+    def of(cls, graph: BipartiteGraph, law: MatchingDistribution) -> "Lines":
+        """Collect the edges of a graph."""
+        problem = law.problem
+        alone = [
+            np.flatnonzero(unmatched > -np.inf)
+            for unmatched in (problem.unmatched_left, problem.unmatched_right)
+        ]
+        structure = graph.structure
+        n_left, n_right = graph.n_left, graph.n_right
+        n_pairs, n_alone = structure.n_edges, len(alone[0]) + len(alone[1])
+        errors = None
+        if not law.is_exact and law.marginal_errors is not None:
+            errors = np.append(graph.pick(law.marginal_errors), np.zeros(n_alone))
+        return cls(
+            np.concatenate([structure.left, alone[0], np.full(len(alone[1]), n_left)]),
+            np.concatenate([structure.right, np.full(len(alone[0]), n_right), alone[1]]),
+            np.concatenate(
+                [
+                    graph.pick(law.marginals),
+                    law.unmatched_left[alone[0]],
+                    law.unmatched_right[alone[1]],
+                ]
+            ),
+            np.concatenate(
+                [
+                    problem.scores,
+                    problem.unmatched_left[alone[0]],
+                    problem.unmatched_right[alone[1]],
+                ]
+            ),
+            errors,
+            n_pairs,
+            n_left,
+            n_right,
+        )
+
+    @cached_property
+    def _number(self) -> dict[tuple[int, int], int]:
+        pairs = zip(self.rows.tolist(), self.cols.tolist(), strict=True)
+        return {pair: line for line, pair in enumerate(pairs)}
+
+    def of_matching(self, matching: IntArray) -> list[int]:
+        """Return the edges of a matching, those of unmatched nodes too."""
+        pairs = [
+            (i, j if j >= 0 else self.n_right) for i, j in enumerate(matching.tolist())
+        ]
+        lonely = np.setdiff1d(np.arange(self.n_right), matching)
+        pairs += [(self.n_left, j) for j in lonely.tolist()]
+        return [self._number[pair] for pair in pairs if pair in self._number]
+
+    def names(self, left: list[str], right: list[str]) -> tuple[list[str], list[str]]:
+        """Return the names of both sides, with one for unmatched nodes if there are any."""
+        has_left, has_right = (
+            (self.cols == self.n_right).any(),
+            (self.rows == self.n_left).any(),
+        )
+        return left + [UNMATCHED] * bool(has_right), right + [UNMATCHED] * bool(has_left)
 
 
 def match_data(view: MatchView) -> dict[str, Any]:
     """Return what the script of a matching page needs.
 
-    Features of all edges are included up to `MAX_VALUES` numbers, beyond it those of the
-    likeliest edges and of all that some matching of the page uses; ``kept`` lists them.
+    Features of all pairs are included up to `MAX_VALUES` numbers, beyond it those of the
+    likeliest pairs and of all that some matching of the page uses; ``kept`` lists them.
     """
-    law, graph = view.distribution, view.graph
-    size, n_features = graph.size, graph.n_features
-    values = graph.features.reshape(size * size, n_features)
-    kept = None
+    lines, graph = view.lines, view.graph
+    values, kept = graph.edge_features, None
+    matchings = [lines.of_matching(matching) for _, matching in view.named]
+    best = [lines.of_matching(matching) for matching in view.best.matchings]
     if values.size > MAX_VALUES:
-        weights = law.marginals.ravel().copy()
-        named = [matching for _, matching in view.named]
-        for matching in [*named, *view.best.matchings]:
-            weights[np.arange(size) * size + matching] = np.inf
-        n_kept = max(int(np.isinf(weights).sum()), MAX_VALUES // n_features)
+        weights = lines.chances.copy()
+        for used in [*matchings, *best]:
+            weights[used] = np.inf
+        weights = weights[: lines.n_pairs]
+        n_kept = max(int(np.isinf(weights).sum()), MAX_VALUES // graph.n_features)
         kept = np.sort(np.argsort(-weights, kind="stable")[:n_kept])
         values = values[kept]
-    errors = None if law.is_exact else law.marginal_errors
+    left, right = lines.names(view.left, view.right)
     return {
-        "left": view.left,
-        "right": view.right,
+        "left": left,
+        "right": right,
         "features": view.features,
         "coef": pack(view.coef, np.float64),
-        "chances": pack(law.marginals, np.float64),
-        "errors": None if errors is None else pack(errors),
-        "scores": pack(law.scores, np.float64),
+        "rows": pack(lines.rows, np.int32),
+        "cols": pack(lines.cols, np.int32),
+        "n_pairs": lines.n_pairs,
+        "chances": pack(lines.chances, np.float64),
+        "errors": None if lines.errors is None else pack(lines.errors),
+        "scores": pack(lines.scores, np.float64),
         "values": pack(values),
         "kept": None if kept is None else pack(kept, np.int32),
-        "mode": view.mode.tolist(),
-        "bayes": view.bayes.tolist(),
-        "truth": None if view.labelled is None else view.labelled.tolist(),
-        "best": view.best.matchings.tolist(),
+        "mode": matchings[0],
+        "bayes": matchings[1],
+        "truth": None if view.truth is None else matchings[2],
+        "best": best,
     }
 
 
 def match_page(view: MatchView) -> ExplorerPage:
     """Return the page about one graph."""
-    size, law = view.graph.size, view.distribution
-    if size > MAX_NODES:
+    graph, law = view.graph, view.distribution
+    if graph.size > MAX_NODES:
         raise SizeLimitError(
-            f"the page supports at most {MAX_NODES} nodes per side, got {size}. Write the "
-            "probabilities to a file with permatch match predict --marginals."
+            f"the page supports at most {MAX_NODES} nodes per side, got {graph.size}. "
+            "Write the probabilities to a file with permatch match predict --marginals."
         )
-    n_edges = int(np.isfinite(law.scores).sum())
+    of_graph = f" of graph {view.name}" if view.name else ""
     page = ExplorerPage(
-        f"Matchings of graph {view.name}",
-        f"{_sides(view.graph)}, {n_edges} edges, {len(view.features)} features; "
-        f"probabilities from a {view.model} model.",
+        f"Matchings{of_graph}",
+        f"{_sides(graph)}, {_count(graph.n_edges, 'candidate pair')}, "
+        f"{_count(len(view.features), 'feature')}; probabilities from a {view.model} model."
+        f"{view.note}",
         script="match_explorer.js",
         data=match_data(view),
     )
@@ -192,36 +268,35 @@ def _how_found(view: MatchView) -> str:
 
 def _sides(graph: BipartiteGraph) -> str:
     """Say how many nodes there are."""
-    n_left, n_right = graph.n_sides
-    if n_left == n_right:
-        return f"{n_left} nodes per side"
-    return f"{n_left} left and {n_right} right nodes"
+    if graph.n_left == graph.n_right:
+        return f"{graph.n_left} nodes per side"
+    return f"{graph.n_left} left and {graph.n_right} right nodes"
 
 
 def _summary(view: MatchView) -> str:
-    weights, truth = view.graph.weigh_extra(view.distribution.marginals), view.labelled
+    law, truth, n_left = view.distribution, view.truth, view.graph.n_left
     rows = []
     for name, matching in view.named:
-        right = weights[np.arange(len(matching)), matching].sum()
-        row: list[Any] = [name, percent_of_log(float(view.log_prob(matching)))]
-        row.append(f"{right:.2f} of {len(matching)}")
+        lines = [k for k in view.lines.of_matching(matching) if view.lines.rows[k] < n_left]
+        right = view.lines.chances[lines].sum()
+        row: list[Any] = [name, percent_of_log(float(law.log_prob(matching)))]
+        row += [int((matching >= 0).sum()), f"{right:.2f} of {n_left}"]
         if truth is not None:
-            row.append(f"{int((matching == truth).sum())} of {len(matching)}")
+            row.append(f"{int((matching == truth).sum())} of {n_left}")
         rows.append(row)
-    header = ["matching", "probability", "expected number of right edges"]
-    header += ["edges that agree with the labels"] if truth is not None else []
+    header = ["matching", "probability", "links", "left nodes expected to be right"]
+    header += ["left nodes that agree with the labels"] if truth is not None else []
     caption = (
         "Mode: the most probable matching. Bayes: the matching with the largest expected "
-        "number of right edges."
+        "number of left nodes that are right."
     )
     return table(header, rows, caption, ids=True)
 
 
 def _add_edges(page: ExplorerPage, view: MatchView) -> None:
-    marginals = view.distribution.marginals
+    chances = view.lines.chances
     threshold = (_FIRST_STOP / 100.0) ** 2
-    flat = marginals.ravel()
-    drawn = np.argsort(-flat, kind="stable")[: int((flat >= threshold).sum())]
+    drawn = np.argsort(-chances, kind="stable")[: int((chances >= threshold).sum())]
     page.add_heading("Edges by probability")
     page.add_html(
         slider(
@@ -235,8 +310,8 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
     )
     page.add_canvas(
         "edges",
-        f"The {view.graph.size} left and {view.graph.size} right nodes with lines between "
-        "them; stronger lines are more probable. The table below lists the edges.",
+        f"The {view.graph.n_left} left and {view.graph.n_right} right nodes with lines "
+        "between them; stronger lines are more probable. The table below lists the edges.",
         legend(
             [
                 ("both", "mode and Bayes matching"),
@@ -265,17 +340,16 @@ def _add_edges(page: ExplorerPage, view: MatchView) -> None:
 
 
 def _add_difference(page: ExplorerPage, view: MatchView) -> None:
-    law, size = view.distribution, view.graph.size
-    mode, bayes = view.mode, view.bayes
+    lines, mode, bayes = view.lines, view.mode, view.bayes
     differing = np.flatnonzero(mode != bayes).tolist()
     page.add_heading("Mode and Bayes matching")
     if not differing:
         page.add_text("For this graph they are the same.")
         return
     page.add_text(
-        f"They differ in {len(differing)} of {size} nodes. The mode is the matching most "
-        "likely to be entirely right; the Bayes matching has the largest expected number "
-        "of right edges."
+        f"They differ in {len(differing)} of {view.graph.n_left} left nodes. The mode is "
+        "the matching most likely to be entirely right; the Bayes matching has the largest "
+        "expected number of left nodes that are right."
     )
     parts = []
     for name, words in (("mode", "mode"), ("bayes", "Bayes matching")):
@@ -287,14 +361,15 @@ def _add_difference(page: ExplorerPage, view: MatchView) -> None:
         )
     page.add_html(f'<div class="pair">{"".join(parts)}</div>')
     header = ["left", "mode", "probability", "Bayes", "probability"]
-    header += ["labelled"] if view.labelled is not None else []
+    header += ["labelled"] if view.truth is not None else []
     rows = []
+    edges = [lines.of_matching(matching) for matching in (mode, bayes)]
     for i in differing:
         cells = [view.left[i]]
-        for matching in (mode, bayes):
-            cells += [view.right[matching[i]], percent(law.marginals[i, matching[i]])]
-        cells += [view.right[view.labelled[i]]] if view.labelled is not None else []
-        rows.append(({"edge": i * size + bayes[i]}, cells))
+        for matching, own in zip((mode, bayes), edges, strict=True):
+            cells += [view.partner(matching[i]), percent(lines.chances[own[i]])]
+        cells += [view.partner(view.truth[i])] if view.truth is not None else []
+        rows.append(({"edge": edges[1][i]}, cells))
     page.add_html(
         button_table(
             "difference-table",
@@ -307,46 +382,54 @@ def _add_difference(page: ExplorerPage, view: MatchView) -> None:
 
 
 def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
-    law, size = view.distribution, view.graph.size
+    lines, graph = view.lines, view.graph
+    left, right = lines.names(view.left, view.right)
     page.add_heading("Marginals")
     entries = [
-        ("ramp", f"0 % to {percent(law.marginals.max())}"),
+        ("ramp", f"0 % to {percent(lines.chances.max(initial=0.0))}"),
         ("ring", "mode"),
         ("dot", "Bayes matching"),
     ]
-    entries += [("cross", "labelled")] if view.labelled is not None else []
-    if not np.isfinite(law.scores).all():
+    entries += [("cross", "labelled")] if view.truth is not None else []
+    if len(lines.rows) < len(left) * len(right):
         entries.append(("void", "not allowed"))
     page.add_html(
-        chooser("left", "Left node", view.left) + chooser("right", "Right node", view.right)
+        chooser("left", "Left node", left) + chooser("right", "Right node", right)
     )
     page.add_canvas(
         "heat",
-        f"Heat map of the probability of each of the {size} by {size} edges. To read one, "
-        "select two nodes in the menus above.",
+        f"Heat map of the probability of each of the {graph.n_left} by {graph.n_right} "
+        "edges. To read one, select two nodes in the menus above.",
         legend(entries),
-        "Rows are left nodes, columns are right nodes; rows and columns sum to 100 %.",
+        "Rows are left nodes, columns are right nodes; rows and columns sum to 100 %"
+        + (
+            ", with the probability of staying unmatched."
+            * (len(lines.rows) > lines.n_pairs)
+            or "."
+        ),
     )
-    if size <= _LARGEST_TABLE:
-        rows = [
-            [name, *map(percent, chances)]
-            for name, chances in zip(view.left, law.marginals.tolist(), strict=True)
-        ]
+    if graph.size <= _LARGEST_TABLE:
+        cells = [[""] * len(right) for _ in left]
+        for row, col, chance in zip(
+            lines.rows.tolist(), lines.cols.tolist(), lines.chances.tolist(), strict=True
+        ):
+            cells[row][col] = percent(chance)
+        rows = [[name, *chances] for name, chances in zip(left, cells, strict=True)]
         page.add_html(
             "<details><summary>Show as table</summary>"
-            + table(["", *view.right], rows, "Probability of every edge.")
+            + table(["", *right], rows, "Probability of every edge.")
             + "</details>"
         )
 
 
 def _add_best(page: ExplorerPage, view: MatchView) -> None:
     best = view.best
-    logs = view.log_prob(best.matchings)
+    logs = view.distribution.log_prob(best.matchings)
     chances = np.cumsum(np.exp(logs))
     rows = []
     for k, matching in enumerate(best.matchings):
         changed = np.flatnonzero(matching != best.matchings[0]).tolist()
-        edges: list[Any] = [(view.left[i], view.right[matching[i]]) for i in changed[:6]]
+        edges: list[Any] = [(view.left[i], view.partner(matching[i])) for i in changed[:6]]
         edges += [f"and {len(changed) - 6} more"] if len(changed) > 6 else []
         cells = [
             k + 1,
@@ -374,14 +457,14 @@ def _add_best(page: ExplorerPage, view: MatchView) -> None:
     )
 
 
-def _edge_cells(view: MatchView, edge: int) -> list[Any]:
+def _edge_cells(view: MatchView, line: int) -> list[Any]:
     """Return the names of an edge, its probability, its score, and what it belongs to."""
-    row, col = divmod(edge, view.graph.size)
+    owners = [name for name, own in view.drawn_lines if line in own]
     return [
-        (view.left[row], view.right[col]),
-        percent(float(view.distribution.marginals[row, col])),
-        f"{view.distribution.scores[row, col]:.4g}",
-        ", ".join(name for name, matching in view.named if matching[row] == col),
+        view.edge_name(line),
+        percent(float(view.lines.chances[line])),
+        f"{view.lines.scores[line]:.4g}",
+        ", ".join(owners),
     ]
 
 

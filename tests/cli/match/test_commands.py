@@ -16,6 +16,7 @@ import permatch as pm
 from permatch.cli.match.commands import match
 from permatch.datasets import read_edge_table
 from permatch.estimators import MAPMatching, load
+from permatch.labels import EdgeLabels
 from permatch.metrics import calibration, hamming_loss
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -99,7 +100,9 @@ def test_fit_recovers_what_was_planted(call, tables, tmp_path):
     summary = json.loads(result.stdout)
     assert result.stderr == ""
     assert summary["n_graphs"] == N_TRAIN
-    assert summary["sizes"] == {str(size): N_TRAIN // 5 for size in range(2, 7)}
+    assert summary["n_left"] == summary["n_right"] == 4 * N_TRAIN
+    assert summary["n_pairs"] == sum(size**2 for size in range(2, 7)) * N_TRAIN // 5
+    assert summary["unmatched"] == "larger"
     assert summary["is_converged"] is True
     assert summary["grad_norm"] <= 1e-6
     found = {row["feature"]: row["coef"] for row in summary["coefficients"]}
@@ -131,9 +134,12 @@ def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, t
     assert list(rows[0]) == ["graph", "left", "right", "probability"]
     assert len(rows) == sum(graph.size for graph in table.graphs)
     expected = [
-        (table.graph_ids[g], table.left_ids[g][i], table.right_ids[g][j], chances[i, j])
-        for g, (matching, chances) in enumerate(zip(matchings, marginals, strict=True))
-        for i, j in enumerate(matching)
+        (table.graph_ids[g], table.left_ids[g][i], table.right_ids[g][j], chance)
+        for g, (graph, matching) in enumerate(zip(table.graphs, matchings, strict=True))
+        for i, j, chance in zip(
+            graph.structure.left, graph.structure.right, marginals[g], strict=True
+        )
+        if matching[i] == j
     ]
     found = [
         (row["graph"], row["left"], row["right"], float(row["probability"])) for row in rows
@@ -147,12 +153,18 @@ def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, t
     assert answer["exact_share"] == pytest.approx(np.mean(is_exact))
     mean = model.log_likelihood(table.graphs, table.matchings)
     assert answer["log_likelihood"] == pytest.approx(mean)
-    error = calibration(marginals, table.matchings).expected_calibration_error
+    known = [
+        EdgeLabels((matching[graph.structure.left] == graph.structure.right).astype(int))
+        for graph, matching in zip(table.graphs, table.matchings, strict=True)
+    ]
+    error = calibration(marginals, known).expected_calibration_error
     assert answer["expected_calibration_error"] == pytest.approx(error)
-    assert [row["size"] for row in answer["sizes"]] == [2, 3, 4, 5, 6]
-    assert sum(row["n_graphs"] for row in answer["sizes"]) == N_TEST
-    total = sum(row["n_graphs"] * row["hamming_loss"] for row in answer["sizes"])
-    assert answer["hamming_loss"] == pytest.approx(total / N_TEST)
+    # Every node has a partner: one number for precision, recall and F1.
+    right = sum((a == b).sum() for a, b in zip(matchings, table.matchings, strict=True))
+    assert answer["n_right"] == right
+    assert answer["n_true"] == answer["n_found"] == answer["n_left"]
+    assert answer["precision"] == answer["recall"] == right / answer["n_left"]
+    assert answer["f1"] == pytest.approx(answer["precision"])
     # Matchings drawn from the model itself: it is calibrated, and far from guessing.
     assert answer["expected_calibration_error"] < 0.05
     assert answer["hamming_loss"] < 0.4
@@ -177,7 +189,9 @@ def test_bayes_decoding(call, tables, model_file):
 def test_marginals_list_every_edge(call, tables, model_file):
     rows = read_rows(call("predict", model_file, tables[1], "--marginals").stdout)
     table = read_edge_table(tables[1])
-    assert len(rows) == sum(graph.size**2 for graph in table.graphs)
+    n_nodes = sum(graph.n_left + graph.n_right for graph in table.graphs)
+    assert len(rows) == sum(graph.n_edges for graph in table.graphs) + n_nodes
+    rows = [row for row in rows if row["left"] and row["right"]]
     sums = {}
     for row in rows:
         key = row["graph"], row["left"]
@@ -190,7 +204,7 @@ def test_text_for_people(call, tables, model_file, tmp_path):
     result = call("fit", tables[0], "-m", tmp_path / "m.json", "--valid", tables[1])
     assert result.exit_code == OK, result.output
     for part in (
-        "MAPMatching, alpha 0.01", "150, sizes 2 to 6", "converged after", "evaluations",
+        "MAPMatching, alpha 0.01", "150, with 600 left", "converged after", "evaluations",
         "gradient norm", "of training nodes", "of validation nodes", "distance",
         "per standard deviation",
     ):  # fmt: skip
@@ -201,7 +215,9 @@ def test_text_for_people(call, tables, model_file, tmp_path):
         "exact matches",
         "log-likelihood",
         "calibration",
-        "by size",
+        "precision",
+        "recall",
+        "F1",
     ):
         assert part in result.stdout
     assert "\x1b" not in result.stdout
@@ -301,8 +317,15 @@ def test_columns_by_name_and_a_choice_of_features(call, tables, tmp_path):
     assert load(model).feature_names_ == ["overlap", "distance"]
     result = call("predict", model, path, *names)
     assert result.stdout.startswith("day,from,to,probability\n")
-    # The model knows its features: columns it has no use for may be there.
-    assert call("predict", model, path, *names[:-2]).stdout == result.stdout
+    # The model knows its columns; others may be there.
+    assert load(model).columns_ == {
+        "graph": "day", "left": "from", "right": "to", "label": "same"
+    }  # fmt: skip
+    assert call("predict", model, path).stdout == result.stdout
+    assert call("evaluate", model, path).exit_code == OK
+    assert call("predict", model, tables[0]).exit_code == FAILURE
+    other = ["--graph-column", "graph", "--left-column", "left", "--right-column", "right"]
+    assert call("predict", model, tables[0], *other).exit_code == OK
 
 
 def test_columns_left_out_are_mentioned(call, tables, tmp_path):
@@ -336,18 +359,16 @@ def test_parquet(call, tables, model_file, tmp_path):
     assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"])
 
 
-def test_missing_edges_are_forbidden_on_demand(call, tables, tmp_path, model_file):
+def test_a_pair_without_a_row_cannot_match(call, tables, tmp_path, model_file):
     path = tmp_path / "sparse.csv"
     lines = tables[0].read_text().splitlines()
     dropped = next(k for k, line in enumerate(lines) if line.split(",")[3] == "0")
-    lines.pop(dropped)
+    pair = lines.pop(dropped).split(",")[:3]
     path.write_text("\n".join(lines))
-    result = call("evaluate", model_file, path)
-    assert result.exit_code == FAILURE
-    assert "no row for 1 of its edges" in result.stderr
-    assert call("evaluate", model_file, path, "--missing", "forbid").exit_code == OK
-    fitted = call("fit", path, "-m", tmp_path / "m.json", "--missing", "forbid")
-    assert fitted.exit_code == OK
+    assert call("evaluate", model_file, path).exit_code == OK
+    rows = read_rows(call("predict", model_file, path, "--marginals").stdout)
+    assert pair not in [[row["graph"], row["left"], row["right"]] for row in rows]
+    assert call("fit", path, "-m", tmp_path / "m.json").exit_code == OK
 
 
 def test_large_graphs_can_do_without_probabilities(call, model_file, tmp_path):
@@ -431,12 +452,14 @@ def test_help_teaches_by_example(call, command, flag):
         ["fit", "TRAIN", "-m", "NEW", "--jobs", "0"],
         ["fit", "TRAIN", "-m", "NEW", "--features", ""],
         ["fit", "TRAIN", "-m", "NEW", "--features", "a,,b"],
-        ["fit", "TRAIN", "-m", "NEW", "--missing", "skip"],
+        ["fit", "TRAIN", "-m", "NEW", "--unmatched", "some"],
         ["fit", "TRAIN", "-m", "TRAIN"],
         ["predict", "MODEL"],
         ["predict", "MODEL", "TRAIN", "--decode", "best"],
         ["predict", "MODEL", "TRAIN", "--no-probabilities", "--marginals"],
         ["predict", "MODEL", "TRAIN", "--no-probabilities", "--decode", "bayes"],
+        ["predict", "MODEL", "TRAIN", "--false", "2"],
+        ["predict", "MODEL", "TRAIN", "--decode", "bayes", "--false", "-1"],
         ["predict", "MODEL", "TRAIN", "--out", "TRAIN"],
         ["predict", "MODEL", "TRAIN", "--out", "MODEL"],
         ["predict", "MODEL", "TRAIN", "--engine", "warp"],
@@ -474,7 +497,11 @@ HEADER = "graph,left,right,label,distance"
         ("graph,left,right,distance\ng,a,p,1\n", "1 or 0 in a column 'label'"),
         (f"{HEADER}\ng,a,p,1,0\ng,a,p,1,0\n", "and line 3"),
         (f"{HEADER}\ng,a,p,1,nan\n", "'distance' is missing"),
-        (f"{HEADER}\ng,a,p,0,1\n", "left node 'a' of graph 'g'"),
+        (f"{HEADER}\ng,a,p,0,1\n", "all its cells are 0 or empty"),
+        (f"{HEADER}\ng,a,p,,1\n", "all its cells are empty"),
+        (f"{HEADER}\ng,a,p,1,1\ng,a,q,1,1\n", "left node 'a' of graph 'g' has 2"),
+        (f"{HEADER}\ng,,p,1,1\n", "the cell is empty at line 2"),
+        (f"{HEADER}\ng,nan,p,1,1\n", "the cell is NaN at line 2"),
         (f"{HEADER}\ng,a,p,1\n", "line 2 of"),
     ],
 )
@@ -663,16 +690,160 @@ def test_sides_of_different_sizes(call, tmp_path):
     names += ["--right-column", "payment"]
     labelled = [*names, "--label-column", "is_match"]
     model = tmp_path / "m.json"
-    fitted = call("fit", path, "-m", model, "--cv", *labelled)
+    fitted = call("fit", path, "-m", model, "--cv", "--engine", "frontier", *labelled)
     assert fitted.exit_code == OK, fitted.output
-    assert "30 of 30 graphs" in fitted.stderr
-    found = json.loads(call("evaluate", model, path, "--json", *labelled).stdout)
+    assert "only nodes left over on the larger side" in fitted.stdout
+    found = json.loads(call("evaluate", model, path, "--json").stdout)
     assert found["hamming_loss"] < 0.2
     assert -1.0 < found["log_likelihood"] < 0.0
-    table = list(csv.DictReader(io.StringIO(call("predict", model, path, *names).stdout)))
-    assert len(table) == 60
-    assert {row["payment"] for row in table if row["day"] == "1"} == {"p0", "p1"}
-    page = tmp_path / "m.html"
-    shown = call("show", model, path, "--graph", "1", "--out", page, *names)
-    assert shown.exit_code == OK, shown.output
-    assert "(nobody 1)" in page.read_text(encoding="utf-8")
+    assert found["n_true"] == found["n_found"] == 60
+    table = read_rows(call("predict", model, path).stdout)
+    links = [row for row in table if row["invoice"] and row["payment"]]
+    assert len(links) == 60
+    assert len(table) == 90  # and one node a day that stays unmatched
+    assert {row["payment"] for row in links if row["day"] == "1"} == {"p0", "p1"}
+
+
+# ---- nodes without a partner -------------------------------------------------------------
+
+
+def registers(rng, n_graphs, n_left=5, n_right=4):
+    """Rows of graphs whose nodes often have no partner, and which lack some pairs."""
+    coef, unmatched = np.array(list(PLANTED.values())), 0.5
+    for g in range(n_graphs):
+        features = rng.normal(size=(n_left, n_right, len(coef)))
+        is_listed = rng.random((n_left, n_right)) < 0.7
+        is_listed[:, 0] = is_listed[0] = True
+        scores = np.where(is_listed, features @ coef, -np.inf)
+        truth = sample_partial(scores, unmatched, rng)
+        for i, j in np.argwhere(is_listed):
+            yield [f"g{g}", f"a{i}", f"b{j}", int(truth[i] == j), *features[i, j]]
+
+
+def sample_partial(scores, unmatched, rng):
+    """Draw a partial matching, by listing them all."""
+    n_left, n_right = scores.shape
+    found = [((), 0.0)]
+    for i in range(n_left):
+        found = [
+            ((*matching, j), total + (unmatched if j < 0 else scores[i, j] - unmatched))
+            for matching, total in found
+            for j in range(-1, n_right)
+            if j < 0 or (j not in matching and scores[i, j] > -np.inf)
+        ]
+    weights = np.exp([total for _, total in found])
+    return found[rng.choice(len(found), p=weights / weights.sum())][0]
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    """Two tables of registers, and a model of the first."""
+    folder = tmp_path_factory.mktemp("linked")
+    rng = np.random.default_rng(11)
+    train = write_table(folder / "train.csv", registers(rng, 60))
+    test = write_table(folder / "test.csv", registers(rng, 30))
+    model = folder / "model.json"
+    arguments = ["fit", str(train), "-m", str(model), "--engine", "frontier", "--json"]
+    result = CliRunner().invoke(match, arguments)
+    assert result.exit_code == OK, result.output
+    return test, model, json.loads(result.stdout)
+
+
+def test_fit_learns_the_score_of_staying_unmatched(linked):
+    _, model, summary = linked
+    assert summary["unmatched"] == "any"
+    assert summary["unmatched_score"] == load(model).unmatched_intercept_
+    assert summary["unmatched_score"] == pytest.approx(0.25, abs=0.4)
+    found = {row["feature"]: row["coef"] for row in summary["coefficients"]}
+    for name, coef in PLANTED.items():
+        assert found[name] == pytest.approx(coef, abs=0.6)
+
+
+def test_predict_says_who_stays_unmatched(call, linked):
+    test, path, _ = linked
+    model, table = load(path), read_edge_table(test)
+    rows = read_rows(call("predict", path, test).stdout)
+    matchings = model.predict(table.graphs)
+    links = [row for row in rows if row["left"] and row["right"]]
+    assert len(links) == sum((matching >= 0).sum() for matching in matchings)
+    alone = [row for row in rows if not row["right"]]
+    assert len(alone) == sum((matching < 0).sum() for matching in matchings)
+    only = read_rows(call("predict", path, test, "--links-only").stdout)
+    assert only == links
+    # Of every node, the probabilities of its pairs and of having no partner sum to one.
+    rows = read_rows(call("predict", path, test, "--marginals").stdout)
+    for side in ("left", "right"):
+        sums = {}
+        for row in rows:
+            if row[side]:
+                key = row["graph"], row[side]
+                sums[key] = sums.get(key, 0.0) + float(row["probability"])
+        np.testing.assert_allclose(list(sums.values()), 1.0, atol=1e-9)
+
+
+def test_evaluate_counts_links(call, linked):
+    test, path, _ = linked
+    model, table = load(path), read_edge_table(test)
+    matchings = model.predict(table.graphs)
+    answer = json.loads(call("evaluate", path, test, "--json").stdout)
+    both = list(zip(matchings, table.matchings, strict=True))
+    n_right = sum(((a == b) & (a >= 0)).sum() for a, b in both)
+    assert answer["n_true"] == sum((b >= 0).sum() for _, b in both)
+    assert answer["precision"] == n_right / sum((a >= 0).sum() for a, _ in both)
+    assert answer["recall"] == n_right / answer["n_true"]
+    assert answer["hamming_loss"] == pytest.approx(hamming_loss(table.matchings, matchings))
+    mean = model.log_likelihood(table.graphs, table.matchings)
+    assert answer["log_likelihood"] == pytest.approx(mean)
+    assert answer["expected_calibration_error"] < 0.1
+
+
+def test_costs_change_the_links(call, linked):
+    test, path, _ = linked
+    options = ["evaluate", path, test, "--json", "--decode", "bayes"]
+    even = json.loads(call(*options).stdout)
+    careful = json.loads(call(*options, "--false", 20, "--wrong", 20).stdout)
+    assert careful["n_found"] < even["n_found"]
+    assert careful["precision"] > even["precision"]
+    asked = json.loads(call(*options, "--abstain", 0.05).stdout)
+    assert asked["n_review"] > 0
+    rows = read_rows(
+        call("predict", path, test, "--decode", "bayes", "--abstain", 0.05).stdout
+    )
+    review = [row for row in rows if row["decision"] == "review" and row["left"]]
+    assert len(review) == asked["n_review"]
+    assert all(not row["right"] for row in review)
+
+
+def test_empty_labels_are_unknown(call, linked, tmp_path):
+    test, path, _ = linked
+    lines = [line.split(",") for line in test.read_text().splitlines()]
+    rng = np.random.default_rng(0)
+    for cells in lines[1:]:
+        if rng.random() < 0.3:
+            cells[3] = ""
+    some = tmp_path / "some.csv"
+    some.write_text("\n".join(map(",".join, lines)))
+    arguments = ["fit", some, "-m", tmp_path / "m.json", "--engine", "frontier"]
+    assert call(*arguments).exit_code == OK
+    whole = json.loads(call("evaluate", path, test, "--json").stdout)
+    part = json.loads(call("evaluate", path, some, "--json").stdout)
+    assert part["n_true"] < whole["n_true"]
+    assert part["n_found"] < whole["n_found"]
+    assert part["log_likelihood"] > whole["log_likelihood"]
+
+
+def test_a_table_without_graphs(call, linked, tmp_path):
+    test, path, _ = linked
+    lines = [line.split(",") for line in test.read_text().splitlines()]
+    for cells in lines[1:]:
+        cells[1:3] = [f"{cells[0]}-{cells[1]}", f"{cells[0]}-{cells[2]}"]
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join(",".join(cells[1:]) for cells in lines))
+    model = tmp_path / "m.json"
+    assert call("fit", one, "-m", model, "--engine", "frontier").exit_code == OK
+    assert load(model).columns_["graph"] is None
+    rows = read_rows(call("predict", model, one).stdout)
+    assert list(rows[0]) == ["left", "right", "probability"]
+    answer = json.loads(call("evaluate", model, one, "--json").stdout)
+    assert answer["n_graphs"] == 1
+    assert answer["n_pairs"] == len(lines) - 1

@@ -9,7 +9,7 @@ import typer
 from permatch._estimators import find_estimator
 from permatch.cli.match.options import (
     Columns,
-    Decoder,
+    Decision,
     Edges,
     Learner,
     NoProbabilities,
@@ -22,9 +22,10 @@ from permatch.cli.match.report import (
     show_fit,
 )
 from permatch.cli.match.steps import (
-    decode_matchings,
-    edge_probabilities,
+    columns_of,
+    decide,
     load_for,
+    pair_probabilities,
     read_table,
 )
 from permatch.cli.shared.options import (
@@ -50,28 +51,30 @@ match = new_group()
 
 @match.callback()
 def main() -> None:
-    """Learn to match from labelled matchings.
+    """Learn to match from labelled pairs, and link new ones.
 
-    A graph is one set of things to pair: a day's invoices and payments, the
-    points of two pictures.  Every pair, or edge, of a left and a right node
-    has features, and the matching of the training graphs is known.  permatch
-    learns one weight per feature and predicts the probability of every edge
-    of new graphs.  If one side is larger, some of its nodes stay unmatched.
+    Every row of the table is a pair of a left and a right node that may match:
+    an invoice and a payment, two records of one person.  It has features, and
+    where it is known, whether the pair matches.  A node has at most one
+    partner.  permatch learns one weight per feature and a score of staying
+    unmatched, and predicts the probability of every pair of new tables.
 
-    [bold]The table[/bold] has one row per edge:
+    [bold]The table[/bold] has one row per candidate pair; others cannot match:
 
-      graph,left,right,label,distance,same_city
-      monday,a1,b1,0,3.1,0
-      monday,a1,b2,1,0.4,1
+      left,right,label,distance,same_city
+      a1,b1,0,3.1,0
+      a1,b2,1,0.4,1
       ...
 
-    For other column names use --graph-column, --left-column and so on.
+    A column graph, if there is one, divides it into independent problems, such
+    as the invoices of one day.  For other column names use --left-column and
+    so on; the model file keeps them.
 
     [bold]Examples[/bold]
 
-      permatch match fit train.csv --model model.json --cv
+      permatch match fit train.csv --model model.json
       permatch match evaluate model.json test.csv
-      permatch match predict model.json new.csv --out matches.csv
+      permatch match predict model.json new.csv --out links.csv
       permatch match show model.json test.csv --graph monday
     """
 
@@ -95,11 +98,12 @@ def fit(
 ) -> None:
     """Learn one weight per feature and write the model.
 
-    [bold]The table[/bold] has a header and one row per edge: the graph, the left
-    and the right node, the label (1 if matched, otherwise 0), and numbers.
-    All numeric columns are features unless --features names them.  Every node
-    has one match, on the larger side at most one, and every edge has a row
-    (or see --missing).
+    [bold]The table[/bold] has a header and one row per candidate pair: the left
+    and the right node, the label (1 if they match, 0 if not, empty if that is
+    not known), numbers, and optionally the graph.  All numeric columns are
+    features unless --features names them.  A node none of whose pairs matches
+    is unmatched; where labels leave nodes unmatched, the score of staying
+    unmatched is learned too.
 
     Ctrl-C writes the best model so far.
 
@@ -108,9 +112,8 @@ def fit(
       permatch match fit train.csv --model model.json
       permatch match fit train.csv -m model.json --cv --jobs -1
       permatch match fit train.csv -m model.json --cv --valid valid.csv
-      permatch match fit train.csv -m model.json --cv --alphas 1,0.1,0.01
       permatch match fit train.parquet -m model.json --features age,distance
-      permatch match fit train.csv -m model.json --estimator max-margin
+      permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
     """
     options = learner.options(penalty)
     read_as = columns.read_as("required")
@@ -127,6 +130,7 @@ def fit(
             more["validation"] = (held_out.graphs, held_out.matchings)
         kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
         model = kind(**options)
+        model.columns_ = columns_of(table, read_as)
         seconds = fit_and_save(model, model_file, table.graphs, table.matchings, **more)
     summary = describe_fit(model, table, held_out, str(model_file), seconds)
     print_summary(summary, as_json, show_fit)
@@ -141,70 +145,84 @@ def predict(
             "--out", "-o", metavar="FILE", help="Output file. Default: standard output."
         ),
     ] = None,
-    decode: Decoder = "mode",
     marginals: Annotated[
-        bool, flag("--marginals", help="List all edges, not only matched ones.")
+        bool, flag("--marginals", help="List all candidate pairs and all nodes.")
+    ] = False,
+    links_only: Annotated[
+        bool, flag("--links-only", help="Leave out the nodes that stay unmatched.")
     ] = False,
     no_probabilities: NoProbabilities = False,
     *,
+    decision: Decision,
     use: Use,
     columns: Columns,
 ) -> None:
-    """Match the nodes of new graphs, with the probability of each match.
+    """Link the nodes of a new table, with the probability of each link.
 
-    Writes CSV: graph, left, right, probability.  The table is like that of
-    fit; labels are ignored.  Its features must have the names of the model's,
-    in any order.
+    Writes CSV: the columns of the ids as in the table, then the probability.
+    After the links come the nodes that stay unmatched, with an empty cell in
+    place of the partner and the probability of having none.  The table is
+    like that of fit; labels are ignored, features are found by name.
+
+    With --decode bayes the expected cost of the decisions is least; a node can
+    be left to a person at the cost --abstain (decision "review").
 
     [bold]Examples[/bold]
 
       permatch match predict model.json new.csv
-      permatch match predict model.json new.csv --decode bayes --out matches.csv
-      permatch match predict model.json new.csv --marginals > edges.csv
+      permatch match predict model.json new.csv --links-only --out links.csv
+      permatch match predict model.json new.csv --decode bayes --false 5
+      permatch match predict model.json new.csv --decode bayes --abstain 0.1
+      permatch match predict model.json new.csv --marginals > pairs.csv
     """  # fmt: skip
-    if no_probabilities and (marginals or decode == "bayes"):
+    decision.check(has_probabilities=not no_probabilities)
+    if no_probabilities and marginals:
         raise typer.BadParameter(
-            "--marginals and --decode bayes need probabilities; drop --no-probabilities."
+            "--marginals needs probabilities; drop --no-probabilities."
         )
     with nothing_written_if_interrupted():
         if out is not None:
             check_target(out, "--out", edges, str(model_file))
-        model, table = load_for(model_file, edges, columns.read_as("ignored"), use)
+        model, table = load_for(model_file, edges, columns, "ignored", use)
         from permatch.datasets import write_matches
 
-        chances = None if no_probabilities else edge_probabilities(model, table)
-        matchings = decode_matchings(model, table, chances, decode)
+        chances = None if no_probabilities else pair_probabilities(model, table)
+        matchings = decide(model, table, chances, decision)
         target = standard_output() if out is None else out
-        write_matches(target, table, matchings, chances, all_edges=marginals)
+        write_matches(
+            target, table, matchings, chances, all_edges=marginals, links_only=links_only
+        )
 
 
 def evaluate(
     model_file: Model,
     edges: Edges,
-    decode: Decoder = "mode",
     no_probabilities: NoProbabilities = False,
     *,
+    decision: Decision,
     use: Use,
     columns: Columns,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on a labelled table it was not fitted on.
 
-    Prints the Hamming loss (share of nodes matched wrongly), the share of
-    graphs matched without an error, the mean log-likelihood of the labels,
-    and the expected calibration error of the edge probabilities.
+    Prints precision, recall and F1 of the links, the Hamming loss (share of
+    left nodes with a wrong partner, or one instead of none, or none instead of
+    one), the share of graphs without an error, the mean log-likelihood of the
+    labels, and the expected calibration error of the probabilities.  Pairs
+    with an empty label are left out.
 
     [bold]Examples[/bold]
 
       permatch match evaluate model.json test.csv
+      permatch match evaluate model.json test.csv --decode bayes --false 5
       permatch match evaluate model.json test.csv --json | python -m json.tool
     """
-    if no_probabilities and decode == "bayes":
-        raise typer.BadParameter("--decode bayes needs the probabilities.")
-    model, table = load_for(model_file, edges, columns.read_as("required"), use)
-    chances = None if no_probabilities else edge_probabilities(model, table)
-    matchings = decode_matchings(model, table, chances, decode)
-    source = {"model": str(model_file), "edges": edges, "decode": decode}
+    decision.check(has_probabilities=not no_probabilities)
+    model, table = load_for(model_file, edges, columns, "required", use)
+    chances = None if no_probabilities else pair_probabilities(model, table)
+    matchings = decide(model, table, chances, decision)
+    source = {"model": str(model_file), "edges": edges, "decode": decision.decode}
     summary = source | describe_evaluation(model, table, matchings, chances)
     print_summary(summary, as_json, show_evaluation)
 
@@ -221,6 +239,10 @@ def show(
             help="The graph; optional if the table has only one.",
         ),
     ] = None,
+    node: Annotated[
+        str | None,
+        optional("--node", "-n", metavar="ID", help="Show only what depends on this node."),
+    ] = None,
     out: Page = Path("match.html"),
     k: Annotated[
         int,
@@ -235,48 +257,49 @@ def show(
     Open it in a browser; it needs no network.  It draws the two sides and the
     edges above a probability you choose, compares the likeliest matching with
     the one with the fewest expected errors, shows all probabilities as a heat
-    map and lists the k best matchings.  Select an edge by mouse or keyboard to
-    see its features and what each adds to the score.  Labels are marked.
+    map, those of staying unmatched too, and lists the k best matchings.  Select
+    an edge by mouse or keyboard to see its features and what each adds to the
+    score.  Labels are marked.  Of a graph too large for a page it shows the
+    components that are least certain, or with --node the one of a node.
 
     [bold]Examples[/bold]
 
       permatch match show model.json test.csv --graph monday
+      permatch match show model.json test.csv -g monday --node a1
       permatch match show model.json test.csv -g monday --out monday.html -k 25
     """
-    read_as = columns.read_as("optional")
     with nothing_written_if_interrupted():
         check_target(out, "--out", edges, str(model_file))
-        model, table = load_for(model_file, edges, read_as, use)
-        place = find_id(graph, [str(name) for name in table.graph_ids], edges)
-        from permatch.pages.match_explorer import MatchView, match_page
+        model, table = load_for(model_file, edges, columns, "optional", use)
+        names = ["" if name is None else str(name) for name in table.graph_ids]
+        place = find_id(graph, names, edges)
+        from permatch.cli.match.parts import part_to_show
+        from permatch.pages.match_explorer import MAX_NODES, MatchView, match_page
 
+        part = part_to_show(model, table, place, node, MAX_NODES)
         view = MatchView(
-            name=str(table.graph_ids[place]),
-            left=_names(table.left_ids[place], table.graphs[place].size),
-            right=_names(table.right_ids[place], table.graphs[place].size),
+            name=names[place],
+            left=part.left,
+            right=part.right,
             features=table.feature_names,
             coef=model.coef_,
-            graph=table.graphs[place],
-            distribution=model.distribution(table.graphs[place]),
-            truth=None if table.matchings is None else table.matchings[place],
+            graph=part.graph,
+            distribution=model.distribution(part.graph),
+            truth=part.truth,
             n_best=k,
             model=type(model).__name__,
+            note=part.note,
         )
         with warnings.catch_warnings():  # the page says itself how good they are
             warnings.simplefilter("ignore", RuntimeWarning)
             page = match_page(view)
         page.write(out)
         kind = "exact" if view.distribution.is_exact else "approximate"
+        of_graph = f"graph {view.name}, " if view.name else ""
         typer.echo(
-            f"wrote {out}: graph {view.name}, {' x '.join(map(str, view.graph.n_sides))} "
-            f"nodes, {kind} probabilities. Open it in a browser."
+            f"wrote {out}: {of_graph}{part.graph.n_left} x {part.graph.n_right} nodes, "
+            f"{kind} probabilities. Open it in a browser."
         )
-
-
-def _names(ids: list[Any], size: int) -> list[str]:
-    """Return a name for every node of a side; dummy nodes are nobody."""
-    extra = [f"(nobody {k})" for k in range(1, size - len(ids) + 1)]
-    return [*map(str, ids), *extra]
 
 
 def find_id(wanted: str | None, names: list[str], source: str) -> int:

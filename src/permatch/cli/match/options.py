@@ -26,13 +26,8 @@ Edges = Annotated[
     str,
     argument(
         "EDGES",
-        "Table with one row per edge: .csv or .tsv, also .gz, or .parquet; - for stdin.",
-    ),
-]
-Decoder = Annotated[
-    Literal["mode", "bayes"],
-    typer.Option(
-        "--decode", help="Most probable matching, or fewest expected errors (bayes)."
+        "Table with one row per candidate pair: .csv or .tsv, also .gz, or .parquet; - for "
+        "stdin.",
     ),
 ]
 NoProbabilities = Annotated[
@@ -41,7 +36,7 @@ NoProbabilities = Annotated[
 
 
 def _column(name: str, text: str, **more: Any) -> Any:
-    more = {"metavar": "NAME"} | more
+    more = {"metavar": "NAME", "show_default": False} | more
     return typer.Option(name, help=text, rich_help_panel="Columns of the table", **more)
 
 
@@ -49,32 +44,39 @@ def _column(name: str, text: str, **more: Any) -> Any:
 class Columns:
     """The options for reading a table."""
 
-    graph_column: Annotated[str, _column("--graph-column", "Id of the graph.")] = "graph"
-    left_column: Annotated[str, _column("--left-column", "Id of left node.")] = "left"
-    right_column: Annotated[str, _column("--right-column", "Id of right node.")] = "right"
+    graph_column: Annotated[
+        str | None,
+        _column("--graph-column", "Id of the graph. Default: graph, if there is one."),
+    ] = None
+    left_column: Annotated[
+        str | None, _column("--left-column", "Id of the left node. Default: left.")
+    ] = None
+    right_column: Annotated[
+        str | None, _column("--right-column", "Id of the right node. Default: right.")
+    ] = None
     label_column: Annotated[
-        str, _column("--label-column", "1 for matched edges, otherwise 0.")
-    ] = "label"
+        str | None,
+        _column(
+            "--label-column",
+            "1 if the pair matches, 0 if not, empty if unknown. Default: label.",
+        ),
+    ] = None
     features: Annotated[
         str | None,
         _column(
             "--features",
             "Feature columns. Default: all other numeric columns.",
             metavar="A,B,...",
-            show_default=False,
         ),
     ] = None
-    missing: Annotated[
-        Literal["error", "forbid"],
-        _column(
-            "--missing",
-            "Whether an edge without a row is an error or forbidden.",
-            metavar=None,
-        ),
-    ] = "error"
 
-    def read_as(self, labels: str) -> dict[str, Any]:
-        """Return the arguments of `read_edge_table`."""
+    def read_as(
+        self, labels: str, learned: dict[str, str | None] | None = None
+    ) -> dict[str, Any]:
+        """Return the arguments of `read_edge_table`.
+
+        `learned` are the columns that a model was fitted on, used where none is named.
+        """
         names = None
         if self.features is not None:  # a name with a comma in it can be quoted
             names = [name.strip() for name in next(csv.reader([self.features]), [])]
@@ -82,15 +84,71 @@ class Columns:
                 raise typer.BadParameter(
                     f"--features must be a list like a,b,c; got {self.features!r}."
                 )
+        known = {"graph": None, "left": "left", "right": "right", "label": "label"}
+        known |= learned or {}
+        given = {role: getattr(self, f"{role}_column") for role in known}
         return {
-            "graph": self.graph_column,
-            "left": self.left_column,
-            "right": self.right_column,
-            "label": self.label_column,
+            **{role: given[role] or column for role, column in known.items()},
             "features": names,
-            "missing": self.missing,
             "labels": labels,
         }
+
+
+_DECISION = "Decision"
+
+
+def _cost(name: str, text: str) -> Any:
+    return optional(name, metavar="COST", min=0.0, help=text, rich_help_panel=_DECISION)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The options that turn probabilities into links."""
+
+    decode: Annotated[
+        Literal["mode", "bayes"],
+        typer.Option(
+            "--decode",
+            help="Most probable matching, or least expected cost (bayes).",
+            rich_help_panel=_DECISION,
+        ),
+    ] = "mode"
+    missed: Annotated[
+        float | None, _cost("--missed", "Cost of no link where there is one. Default: 1.")
+    ] = None
+    false: Annotated[
+        float | None, _cost("--false", "Cost of a link where there is none. Default: 1.")
+    ] = None
+    wrong: Annotated[
+        float | None, _cost("--wrong", "Cost of a link to another node. Default: 2.")
+    ] = None
+    abstain: Annotated[
+        float | None,
+        _cost("--abstain", "Cost of leaving a node to a person. Default: never."),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The costs that are given."""
+        names = ("missed", "false", "wrong", "abstain")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def check(self, *, has_probabilities: bool) -> None:
+        """Refuse costs that nothing depends on, and decisions without probabilities."""
+        if self.given and self.decode != "bayes":
+            option = f"--{next(iter(self.given))}"
+            raise typer.BadParameter(f"{option} needs --decode bayes; add it.")
+        if self.decode == "bayes" and not has_probabilities:
+            raise typer.BadParameter(
+                "--decode bayes needs probabilities; drop --no-probabilities."
+            )
+
+    def costs(self) -> Any:
+        """Return the costs as `LinkCosts`, None if none is given."""
+        from permatch.decoding import LinkCosts
+
+        return LinkCosts(**self.given) if self.given else None
 
 
 @dataclass(frozen=True)
@@ -122,6 +180,14 @@ class Learner:
         int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
     ] = 0
     estimator: Annotated[str, estimator_option("match", help="The estimator.")] = "map"
+    unmatched: Annotated[
+        Literal["auto", "any", "larger"],
+        typer.Option(
+            "--unmatched",
+            help="Nodes that may stay unmatched: any, those left over on the larger side, "
+            "or what the labels show (auto).",
+        ),
+    ] = "auto"
     non_negative: Annotated[
         bool, flag("--non-negative", help="Constrain all coefficients to be >= 0.")
     ] = False
@@ -150,6 +216,7 @@ class Learner:
         if wrong is not None:
             raise typer.BadParameter(wrong)
         options: dict[str, Any] = {"engine": self.engine, "n_jobs": self.jobs}
+        options["unmatched"] = self.unmatched
         options |= penalty.values()
         if self.max_iter is not None:
             options["max_iter"] = self.max_iter

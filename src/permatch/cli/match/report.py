@@ -1,6 +1,5 @@
 """Reports of ``permatch match`` on a fit and an evaluation."""
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +8,11 @@ from rich.text import Text
 
 from permatch._types import FloatArray, IntArray
 from permatch.cli.shared.report import (
-    MAX_ROWS,
     add_ending,
     describe_model,
     facts,
     percent,
-    plain_table,
+    plural,
     show_path,
 )
 
@@ -32,15 +30,27 @@ def describe_fit(
         valid_loss = 1.0 - model.score(held_out.graphs, held_out.matchings)
     summary = describe_model(model, table.feature_names, path, seconds) | {
         "engine": str(model.engine),
-        "n_graphs": len(table.graphs),
-        "sizes": dict(sorted(Counter(graph.size for graph in table.graphs).items())),
+        **_describe_graphs(table),
         "n_features": len(table.feature_names),
+        "unmatched": model.unmatched_,
+        "unmatched_score": float(model.unmatched_intercept_),
         "hamming_loss": 1.0 - model.score(table.graphs, table.matchings),
         "valid_hamming_loss": valid_loss,
     }
     if "path" in summary:
         summary["path_evaluations"] = int(model.cv_results_["n_evaluations"].sum())
     return summary
+
+
+def _describe_graphs(table: "EdgeTable") -> dict[str, Any]:
+    """Count graphs, nodes and pairs."""
+    graphs = table.graphs
+    return {
+        "n_graphs": len(graphs),
+        "n_left": sum(graph.n_left for graph in graphs),
+        "n_right": sum(graph.n_right for graph in graphs),
+        "n_pairs": sum(graph.n_edges for graph in graphs),
+    }
 
 
 def show_fit(console: Console, summary: dict[str, Any]) -> None:
@@ -51,8 +61,9 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         f"{summary['engine']}"
     )
     table.add_row("model", Text(model))
-    table.add_row("graphs", _sizes_in_words(summary["n_graphs"], summary["sizes"]))
+    table.add_row("graphs", _graphs_in_words(summary))
     table.add_row("features", str(summary["n_features"]))
+    table.add_row("unmatched", _unmatched_in_words(summary))
     add_ending(table, summary)
     table.add_row("Hamming loss", f"{percent(summary['hamming_loss'])} of training nodes")
     if summary["valid_hamming_loss"] is not None:
@@ -66,38 +77,48 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     show_path(console, summary, title)
 
 
+def _unmatched_in_words(summary: dict[str, Any]) -> str:
+    if summary["unmatched"] == "larger":
+        return "only nodes left over on the larger side of a graph"
+    return f"any node, at the score {summary['unmatched_score']:.6g} (learned)"
+
+
 def describe_evaluation(
     model: "BaseMatcher",
     table: "EdgeTable",
     matchings: list[IntArray],
-    marginals: list[FloatArray] | None,
+    chances: list[FloatArray] | None,
 ) -> dict[str, Any]:
     """Collect the quality of predictions as plain lists and numbers, None if unknown."""
-    from permatch.metrics import calibration, hamming_loss
+    from permatch.labels import EdgeLabels, check_known
+    from permatch.metrics import calibration, hamming_loss, link_quality
 
-    truth = table.matchings or []
-    aligned = table.align_extras(matchings)
-    losses = np.array([hamming_loss([a], [b]) for a, b in zip(truth, aligned, strict=True)])
-    sizes = np.array([graph.size for graph in table.graphs])
+    labels = check_known(table.graphs, table.matchings)
+    truth = [known.matching for known in labels]
+    decided = [np.maximum(matching, -1) for matching in matchings]
+    losses = np.array([hamming_loss([a], [b]) for a, b in zip(truth, decided, strict=True)])
+    links = link_quality(truth, matchings)
     log_likelihood = error = None
-    if marginals is not None:
-        log_likelihood = model.log_likelihood(table.graphs, truth)
-        error = float(calibration(marginals, truth).expected_calibration_error)
+    if chances is not None:
+        log_likelihood = model.log_likelihood(table.graphs, table.matchings)
+        # 1 for edges of the matching, 0 for others, -1 where it is not known.
+        edges = [
+            EdgeLabels(np.where(known.is_open, -1, known.is_match)) for known in labels
+        ]
+        error = float(calibration(chances, edges).expected_calibration_error)
     return {
-        "n_graphs": len(table.graphs),
+        **_describe_graphs(table),
+        "n_true": links.n_true,
+        "n_found": links.n_found,
+        "n_right": links.n_right,
+        "n_review": int(sum((matching < -1).sum() for matching in matchings)),
+        "precision": links.precision,
+        "recall": links.recall,
+        "f1": links.f1,
         "hamming_loss": float(losses.mean()),
         "exact_share": float((losses == 0.0).mean()),
         "log_likelihood": log_likelihood,
         "expected_calibration_error": error,
-        "sizes": [
-            {
-                "size": int(size),
-                "n_graphs": int((sizes == size).sum()),
-                "hamming_loss": float(losses[sizes == size].mean()),
-                "exact_share": float((losses[sizes == size] == 0.0).mean()),
-            }
-            for size in np.unique(sizes)
-        ],
     }
 
 
@@ -105,13 +126,23 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     """Print an evaluation for people."""
     table = facts()
     table.add_row("model", Text(summary["model"]))
-    sizes = {row["size"]: row["n_graphs"] for row in summary["sizes"]}
-    words = _sizes_in_words(summary["n_graphs"], sizes)
-    table.add_row("graphs", Text(f"{summary['edges']}: {words}"))
+    table.add_row("graphs", Text(f"{summary['edges']}: {_graphs_in_words(summary)}"))
+    n_right = summary["n_right"]
+    table.add_row(
+        "precision",
+        f"{summary['precision']:.4f}, {n_right} of {plural(summary['n_found'], 'link')} "
+        f"found ({summary['decode']})",
+    )
+    table.add_row(
+        "recall",
+        f"{summary['recall']:.4f}, {n_right} of {plural(summary['n_true'], 'true link')}",
+    )
+    table.add_row("F1", f"{summary['f1']:.4f}")
+    if summary["n_review"]:
+        table.add_row("review", f"{plural(summary['n_review'], 'node')} left to a person")
     table.add_row(
         "Hamming loss",
-        f"{summary['hamming_loss']:.4f}, the share of nodes matched wrongly "
-        f"({summary['decode']})",
+        f"{summary['hamming_loss']:.4f}, the share of left nodes with a wrong answer",
     )
     table.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
     if summary["log_likelihood"] is not None:
@@ -119,22 +150,10 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
         table.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats per graph")
         table.add_row("calibration", f"expected error {error:.4f}")
     console.print(table)
-    rows = summary["sizes"]
-    more = f", the {MAX_ROWS} most frequent" * (len(rows) > MAX_ROWS)
-    console.print(f"\n[bold]by size{more}[/bold]")
-    by_size = plain_table("size", "graphs", "Hamming loss", "exact matches")
-    frequent = sorted(rows, key=lambda row: -row["n_graphs"])[:MAX_ROWS]
-    for row in sorted(frequent, key=lambda row: row["size"]):
-        by_size.add_row(
-            str(row["size"]),
-            str(row["n_graphs"]),
-            f"{row['hamming_loss']:.4f}",
-            percent(row["exact_share"]),
-        )
-    console.print(by_size)
 
 
-def _sizes_in_words(n_graphs: int, sizes: dict[int, int]) -> str:
-    low, high = min(sizes), max(sizes)
-    span = f"size {low}" if low == high else f"sizes {low} to {high}"
-    return f"{n_graphs}, {span}"
+def _graphs_in_words(summary: dict[str, Any]) -> str:
+    return (
+        f"{summary['n_graphs']}, with {summary['n_left']} left and {summary['n_right']} "
+        f"right nodes and {plural(summary['n_pairs'], 'candidate pair')}"
+    )

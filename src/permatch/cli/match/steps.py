@@ -1,13 +1,14 @@
-"""What the commands of ``permatch match`` do: read a table, load, decode."""
+"""What the commands of ``permatch match`` do: read a table, load, decide."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
 from permatch._types import FloatArray, IntArray
-from permatch.cli.match.options import Use
+from permatch.cli.match.options import Columns, Decision, Use
 from permatch.cli.shared.steps import load_kind
 from permatch.errors import FeatureCountError, SizeLimitError, TableError
 
@@ -35,12 +36,6 @@ def read_table(
     if table.ignored:
         names = ", ".join(table.ignored)
         typer.echo(f"note: ignored columns of {edges} without numbers: {names}", err=True)
-    if n_unequal := sum(graph.n_extra > 0 for graph in table.graphs):
-        typer.echo(
-            f"note: {n_unequal} of {len(table.graphs)} graphs of {edges} have sides of "
-            "different sizes: on the larger one some nodes stay unmatched",
-            err=True,
-        )
     if feature_names is None:
         return table
     try:
@@ -49,24 +44,31 @@ def read_table(
         raise FeatureCountError(f"{edges}: {err}") from err
 
 
+def columns_of(table: "EdgeTable", columns: dict[str, Any]) -> dict[str, str | None]:
+    """Return the columns of a table, as kept in the model file."""
+    graph = table.id_columns[0] if len(table.id_columns) == 3 else None
+    return {"graph": graph} | {role: columns[role] for role in ("left", "right", "label")}
+
+
 def load_for(
-    path: Path, edges: str, columns: dict[str, Any], use: Use
+    path: Path, edges: str, columns: Columns, labels: str, use: Use
 ) -> "tuple[BaseMatcher, EdgeTable]":
-    """Read a model and a table to use it on, features matched by name."""
+    """Read a model and a table to use it on, columns found by the names in the model."""
     from permatch.estimators import BaseMatcher
 
     model = load_kind(path, BaseMatcher)
     model.n_jobs = use.jobs
     if use.engine is not None:
         model.engine = use.engine
+    read_as = columns.read_as(labels, getattr(model, "columns_", None))
     names = model.feature_names_
-    if names is not None and columns["features"] is None:
-        columns = columns | {"features": names}  # other columns may be there
-    return model, read_table(edges, columns, names)
+    if names is not None and read_as["features"] is None:
+        read_as["features"] = names  # other columns may be there
+    return model, read_table(edges, read_as, names)
 
 
-def edge_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
-    """Return the marginals of every graph."""
+def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
+    """Return the probability of every candidate pair of every graph."""
     try:
         return model.predict_marginals(table.graphs)
     except SizeLimitError as err:
@@ -75,18 +77,28 @@ def edge_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatAr
         ) from err
 
 
-def decode_matchings(
+def decide(
     model: "BaseMatcher",
     table: "EdgeTable",
     chances: list[FloatArray] | None,
-    decode: str,
+    decision: Decision,
 ) -> list[IntArray]:
-    """Return one matching per graph, from marginals if they are given."""
+    """Return one matching per graph, from probabilities if they are given."""
+    if decision.decode == "mode" or chances is None:
+        return model.predict(table.graphs)
     from permatch.decoding import bayes_matching
+    from permatch.scores import EdgeScores
 
-    if decode == "bayes" and chances is not None:
-        return [
-            bayes_matching(graph.weigh_extra(marginals), graph.allowed)
-            for marginals, graph in zip(chances, table.graphs, strict=True)
-        ]
-    return model.predict(table.graphs)
+    edges, alone = [], ([], [])
+    for graph, values in zip(table.graphs, chances, strict=True):
+        sides = (graph.structure.left, graph.n_left), (graph.structure.right, graph.n_right)
+        edges.append(EdgeScores(sides[0][0], sides[1][0], values, *(n for _, n in sides)))
+        for found, (ends, n_nodes) in zip(alone, sides, strict=True):
+            found.append(np.clip(1.0 - np.bincount(ends, values, n_nodes), 0.0, 1.0))
+    free = model.unmatched_ == "any"
+    return bayes_matching(
+        edges,
+        unmatched_left=alone[0] if free else None,
+        unmatched_right=alone[1] if free else None,
+        costs=decision.costs(),
+    )

@@ -139,10 +139,16 @@ def percent_of_log(log_probability: float) -> str:
 
 
 def join_edges(matching: list[int], rows: list[str] | None, cols: list[str] | None) -> str:
-    """Write a matching as pairs of labels, or as plain columns where there are none."""
+    """Write a matching as pairs of labels, or as plain columns where there are none.
+
+    Rows without a partner are named at the end, or written as a dash.
+    """
     if rows is None and cols is None:
-        return " ".join(map(str, matching))
-    return join_pairs(list(enumerate(matching)), rows, cols)
+        return " ".join("-" if col < 0 else str(col) for col in matching)
+    pairs = [(row, col) for row, col in enumerate(matching) if col >= 0]
+    words = [join_pairs(pairs, rows, cols)] if pairs else []
+    alone = [rows[row] if rows else str(row) for row, col in enumerate(matching) if col < 0]
+    return "; ".join([*words, f"unmatched: {', '.join(alone)}"] if alone else words)
 
 
 def join_pairs(

@@ -1,0 +1,93 @@
+"""Links: how many of those found are right, and how many of the right ones are found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from permatch.errors import InvalidMatchingError
+from permatch.labels import UNKNOWN
+
+
+@dataclass(frozen=True)
+class LinkQuality:
+    """Precision and recall of links.
+
+    Attributes
+    ----------
+    n_true : int
+        Links that are known.
+    n_found : int
+        Links found, where it is known whether they are right.
+    n_right : int
+        Those of them that are right.
+
+    Examples
+    --------
+    >>> from permatch.metrics import LinkQuality
+    >>> LinkQuality(n_true=4, n_found=2, n_right=2).recall
+    0.5
+    """
+
+    n_true: int
+    n_found: int
+    n_right: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the links found that are right; 1 if none was found."""
+        return self.n_right / self.n_found if self.n_found else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the true links that were found; 1 if there are none."""
+        return self.n_right / self.n_true if self.n_true else 1.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        total = self.n_true + self.n_found
+        return 2.0 * self.n_right / total if total else 1.0
+
+
+def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
+    """Return precision, recall and F1 of links, pooled over graphs.
+
+    Parameters
+    ----------
+    true, predicted : sequences of matchings
+        One integer array per graph: the right node of every left node; negative if it has
+        none.  Links of nodes whose true partner is -2, unknown, are left out, unless their
+        right node is known to belong elsewhere.
+
+    Returns
+    -------
+    LinkQuality
+        The counts, and the measures made of them.
+
+    Examples
+    --------
+    >>> quality = link_quality([[0, 1, -1]], [[0, -1, 2]])
+    >>> quality.precision, quality.recall, quality.f1
+    (0.5, 0.5, 0.5)
+    """
+    if len(true) != len(predicted):
+        raise InvalidMatchingError(
+            "true and predicted must be lists of equal length, one matching per graph; got "
+            f"{len(true)} and {len(predicted)}."
+        )
+    n_true = n_found = n_right = 0
+    for k, pair in enumerate(zip(true, predicted, strict=True)):
+        known, found = (np.asarray(one) for one in pair)
+        if known.ndim != 1 or known.shape != found.shape:
+            raise InvalidMatchingError(
+                "a matching must be an integer array with one entry per left node; graph "
+                f"{k} has arrays of shapes {known.shape} and {found.shape}."
+            )
+        is_link = found >= 0
+        is_judged = is_link & ((known != UNKNOWN) | np.isin(found, known[known >= 0]))
+        n_true += int((known >= 0).sum())
+        n_found += int(is_judged.sum())
+        n_right += int((is_link & (known == found)).sum())
+    return LinkQuality(n_true, n_found, n_right)
