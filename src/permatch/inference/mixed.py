@@ -29,6 +29,7 @@ from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.path_tree import PathTree
 from permatch.inference.small_batch import SmallBatch
+from permatch.inference.sparsified import Sparsified
 from permatch.inference.swap_chain import SwapChain
 from permatch.kernels.frontier_plan import frontier_plan
 from permatch.problems import Problem
@@ -36,8 +37,12 @@ from permatch.scores import check_problem, stacked_problem
 
 Ends = tuple[FloatArray, FloatArray] | None
 
-# Part of the time left that each engine but the last may take.
+# Part of the time left that each engine may take, and of the tolerance, for pruning.
 _SHARE = 0.5
+# Per edge, before chains say anything.
+_SECONDS_OF_CHAINS = 5e-5
+# Widest component that is tried after pruning.
+_PRUNED_WIDTH = 18
 
 _SMALL, _FRONTIER = SmallBatch(), Frontier()
 
@@ -249,16 +254,20 @@ def _solve_wide(
 
 def _attempts(problem: Problem, goal: Goal) -> Iterator[AbstractEngine]:
     """Yield engines from cheap to expensive, each with its share of the time left."""
+    n_edges = problem.structure.n_edges
+    is_slow = _SECONDS_OF_CHAINS * n_edges > _SHARE * goal.seconds
 
-    def seconds() -> float | None:
-        return None if goal.seconds == math.inf else max(_SHARE * goal.seconds, 1e-3)
+    def seconds(share: float) -> float | None:
+        return None if goal.seconds == math.inf else max(share * goal.seconds, 1e-3)
 
     if problem.is_partial:
-        yield PathTree(tol=goal.tol, budget=seconds())
+        yield Sparsified(tol=_SHARE * goal.tol, max_block=_PRUNED_WIDTH)
+        yield PathTree(tol=goal.tol, budget=seconds(1.0 if is_slow else _SHARE))
     else:
         yield Bethe()
-    factor = goal.factor(problem.structure.n_edges)
-    yield SwapChain(tol=goal.tol / factor, random_state=goal.seed, budget=seconds())
+    if not is_slow:
+        tol = goal.tol / goal.factor(n_edges)
+        yield SwapChain(tol=tol, random_state=goal.seed, budget=seconds(1.0))
 
 
 @cache
