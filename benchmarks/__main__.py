@@ -15,6 +15,8 @@ NAMES = (
     "small",
     "sampling",
     "large",
+    "partial",
+    "path_tree",
     "k_best",
     "learning",
     "ranking",

@@ -238,6 +238,12 @@ def test_benchmark_page_shows_date_machine_and_every_row(tmp_path):
         assert fact in page
 
 
+def test_benchmark_page_names_every_benchmark():
+    names = importlib.import_module("benchmarks.__main__").NAMES
+    text = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.M) == list(names)
+
+
 def test_benchmark_rows_have_the_fields_the_page_reads():
     fields = set(importlib.import_module("benchmarks.harness").Row.__dataclass_fields__)
     assert fields >= {"what", "rival", "ours", "theirs", "figure", "unit", "target", "note"}

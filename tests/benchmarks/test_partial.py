@@ -1,5 +1,6 @@
 """The graphs that partial matchings are timed on, and their rival."""
 
+import importlib
 import sys
 
 import numpy as np
@@ -39,3 +40,13 @@ def test_rival_agrees_with_enumeration(shape):
 def test_reason_is_given_where_the_rival_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyehm", None)
     assert "permatch[bench]" in ehm2.why_missing()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["partial", "path_tree"])
+def test_quick_benchmarks_run(name):
+    report = importlib.import_module(f"benchmarks.bench_{name}").run(is_quick=True)
+    assert all(np.isfinite(row.figure) for row in report.rows)
+    assert not [row.what for row in report.rows if "NOT EXACT" in row.accuracy]
+    misses = [row.figure for row in report.rows if "misses" in row.unit]
+    assert misses == ([0] if name == "path_tree" else [])
