@@ -155,7 +155,9 @@ def _solve_components(
             share = 1.0 / (len(own) - n_done)
             goal = Goal(options.tol, options.delta / len(own), seed, time, share)
             part = problem.select(np.array([c]))
-            whole.add(part, _solve_wide(part.problem, goal, job, dense, g))
+            largest = options.exact_size
+            answer = _solve_wide(part.problem, goal, job, dense, g, largest)
+            whole.add(part, answer)
     first = [int(part.components[0]) for part, _ in whole.parts]
     answer = whole.result("auto", "auto: every component by itself: see parts")
     return answer, problem.structure.graph_of_component[first]
@@ -227,14 +229,19 @@ def _is_perfect(problem: Problem) -> BoolArray:
 
 
 def _solve_wide(
-    problem: Problem, goal: Goal, job: Job, dense: DenseSolver, member: int
+    problem: Problem,
+    goal: Goal,
+    job: Job,
+    dense: DenseSolver,
+    member: int,
+    exact_size: int,
 ) -> InferenceResult:
     """Solve a component that is too wide for exact engines, as well as time allows."""
     if _is_perfect(problem).all():
         return _on_edges(problem, dense(problem.dense(), member, job))
     best: InferenceResult | None = None
     steps: list[Diagnostics] = []
-    for engine in _attempts(problem, goal):
+    for engine in _attempts(problem, goal, exact_size):
         with goal.time.free():
             _load(type(engine))
         try:
@@ -252,7 +259,7 @@ def _solve_wide(
     return best.told(choice=f"too wide for exact engines: {tried}", steps=tuple(steps))
 
 
-def _attempts(problem: Problem, goal: Goal) -> Iterator[AbstractEngine]:
+def _attempts(problem: Problem, goal: Goal, exact_size: int) -> Iterator[AbstractEngine]:
     """Yield engines from cheap to expensive, each with its share of the time left."""
     n_edges = problem.structure.n_edges
     is_slow = _SECONDS_OF_CHAINS * n_edges > _SHARE * goal.seconds
@@ -261,7 +268,9 @@ def _attempts(problem: Problem, goal: Goal) -> Iterator[AbstractEngine]:
         return None if goal.seconds == math.inf else max(share * goal.seconds, 1e-3)
 
     if problem.is_partial:
-        yield Sparsified(tol=_SHARE * goal.tol, max_block=_PRUNED_WIDTH)
+        if exact_size:
+            width = min(_PRUNED_WIDTH, exact_size)
+            yield Sparsified(tol=_SHARE * goal.tol, max_block=width)
         yield PathTree(tol=goal.tol, budget=seconds(1.0 if is_slow else _SHARE))
     else:
         yield Bethe()
