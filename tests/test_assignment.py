@@ -129,3 +129,16 @@ def test_sides_may_be_exchanged(rng):
         turned = best_assignment(problem.transposed())
         assert turned.scores == pytest.approx(best_assignment(problem).scores, abs=TOL)
         assert isinstance(turned.reduced, Problem)
+
+
+def test_slices_make_no_difference(rng, monkeypatch):
+    edges = random_sparse(rng, 60, 50, 300, 1.0)
+    left, right = np.where(rng.random(60) < 0.5, -8.0, 0.0), rng.normal(size=50)
+    right[:5] = -np.inf
+    problem, _ = check_problem(edges, left, right)
+    whole = best_assignment(problem)
+    monkeypatch.setattr("permatch.assignment._FEW_EDGES", 0)
+    sliced = best_assignment(problem)
+    np.testing.assert_array_equal(sliced.matching, whole.matching)
+    np.testing.assert_array_equal(sliced.alpha, whole.alpha)
+    np.testing.assert_array_equal(sliced.reduced.scores, whole.reduced.scores)

@@ -67,7 +67,7 @@ class Known:
         )
 
     def __hash__(self) -> int:
-        return hash((tuple(self.matched.items()), self.apart, self.unmatched_left))
+        return hash((tuple(self.matched.items()), *list(vars(self).values())[1:]))
 
     def __repr__(self) -> str:
         parts = [
@@ -134,7 +134,7 @@ class Known:
 def check_known(given: Any, problem: Problem) -> Known:
     """Return what is known of a problem with one graph; a mapping is the short form."""
     if given is None:
-        return Known()
+        return _NOTHING
     if not isinstance(given, Known):
         if not isinstance(given, Mapping):
             raise InvalidMatchingError(
@@ -282,3 +282,6 @@ def _as_node(node: Any, side: str, lowest: int = 0) -> int:
             f"given must name {side} nodes by their number, from 0 on{also}; got {node!r}."
         )
     return number
+
+
+_NOTHING = Known()

@@ -168,3 +168,8 @@ def test_abstention_that_costs_as_much_as_missing_never_pays():
     assert pm.bayes_matching(links, **half, costs=costs).tolist() == [-1]
     costs = pm.LinkCosts(false=9.0, abstain=0.49)
     assert pm.bayes_matching(links, **half, costs=costs).tolist() == [pm.ABSTAINED]
+
+
+def test_costs_are_link_costs():
+    with pytest.raises(InvalidOptionError, match=r"LinkCosts\(...\) or None; got \(1, 1\)"):
+        pm.bayes_matching([[1.0]], costs=(1, 1))

@@ -115,6 +115,10 @@ def bayes_assignment(
             unmatched_right=np.where(problem.unmatched_right > -np.inf, 0.0, -np.inf),
         )
         return best_assignment(gains).matching
+    if not isinstance(costs, LinkCosts):
+        raise InvalidOptionError(
+            f"costs must be permatch.LinkCosts(...) or None; got {costs!r}."
+        )
     alone = unmatched_left[problem.structure.left]
     elsewhere = np.maximum(1.0 - alone - marginals, 0.0)
     no_link = costs.missed * (1.0 - unmatched_left)

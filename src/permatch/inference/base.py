@@ -182,11 +182,10 @@ class AbstractEngine(ABC):
             ``log_partition`` (n_graphs,), ``marginals`` (n_edges,), ``unmatched_left``
             (n_left,), ``unmatched_right`` (n_right,), and errors likewise.
         """
-        start = time.perf_counter()
         if problem.is_dense_square:  # nothing to split: as fast as a square array
-            answer = self._infer_square(problem, job)
-        else:
-            answer = self._infer_problem(problem, job)
+            return self._infer_square(problem, job)
+        start = time.perf_counter()
+        answer = self._infer_problem(problem, job)
         return answer.told(seconds=time.perf_counter() - start)
 
     def _infer_square(self, problem: Problem, job: Job) -> InferenceResult:
