@@ -180,6 +180,22 @@ def test_threads_and_slices_change_nothing(rng, monkeypatch):
         np.testing.assert_array_equal(found[0].unmatched_right, other.unmatched_right)
 
 
+def test_tables_that_are_computed_twice_change_nothing(rng, monkeypatch):
+    scores = band(rng, 50, 3)
+    scores[rng.random(scores.shape) < 0.2] = -np.inf
+    sides = {"unmatched_left": 0.0, "unmatched_right": 1.0}
+    found = pm.infer(scores, "frontier", **sides)
+    figures = frontier_plan(check_problem(scores, 0.0, 0.0)[0].structure)
+    monkeypatch.setattr(planning, "_LOG2_LONG", 1.0)
+    monkeypatch.setattr(planning, "MOST_KEPT", 100.0)
+    other = pm.infer(scores, "frontier", **sides)
+    fewer = frontier_plan(check_problem(scores, 0.0, 0.0)[0].structure)
+    assert fewer.largest < figures.largest - 1.0
+    assert found.log_partition == other.log_partition
+    for name in ("marginals", "unmatched_left", "unmatched_right"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(other, name))
+
+
 def test_a_component_that_is_too_wide_is_refused_with_its_cost(rng):
     graphs = [np.zeros((3, 3)), rng.normal(size=(12, 12))]
     with pytest.raises(errors.SizeLimitError) as info:

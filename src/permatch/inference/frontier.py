@@ -2,12 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from permatch._parallel import run_slices
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, enough_memory
 from permatch.assignment import best_assignment
@@ -15,11 +13,11 @@ from permatch.errors import InfeasibleGraphError, InvalidOptionError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.inference.frontier_limits import check_memory, check_width, first_nodes
+from permatch.inference.frontier_walk import Found, Walk
 from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.kernels import frontier as kernel
-from permatch.kernels import frontier_logs as logs
 from permatch.kernels.frontier_order import MOST_OPEN
-from permatch.kernels.frontier_plan import LINK, FrontierPlan, frontier_plan
+from permatch.kernels.frontier_plan import frontier_plan
 from permatch.kernels.sliced import reduce_one
 from permatch.problems import Problem
 from permatch.scores import stacked_problem
@@ -44,7 +42,8 @@ class Frontier(AbstractEngine):
     -----
     The sum over the nodes walked of 2^width times their edges, in positive terms only: the
     relative error is a few roundings for any scores.  Memory for one table of 2^width
-    doubles per node walked.  Threads share components.
+    doubles per node walked, and for the square root of their number beyond a gigabyte,
+    where some are computed twice.  Threads share components.
 
     Examples
     --------
@@ -103,15 +102,18 @@ class Frontier(AbstractEngine):
         check_memory(plan, plan.largest + math.log2(job.n_jobs), job.n_jobs)
         best = best_assignment(problem)
         reduced, ends = best.reduced, plan.tasks
-        log_totals, lowest = np.zeros((2, len(plan.width)))
-        marginals = np.zeros(structure.n_edges)
-        left_out, right_out = np.ones(structure.n_left), np.ones(structure.n_right)
-        found = log_totals, lowest, marginals, left_out, right_out
+        found = Found(
+            np.zeros(len(plan.width)),
+            np.zeros(len(plan.width)),
+            np.zeros(structure.n_edges),
+            np.ones(structure.n_left),
+            np.ones(structure.n_right),
+        )
 
         def solve(k: int) -> None:
             first, last = ends[k], ends[k + 1]
             if plan.is_long[first]:
-                _solve_in_slices(plan, first, reduced, found)
+                Walk(plan, first, reduced).solve(found)
                 first += 1
             kernel.solve_components(
                 plan.steps,
@@ -122,19 +124,23 @@ class Frontier(AbstractEngine):
                 reduced.scores,
                 reduced.unmatched_left,
                 reduced.unmatched_right,
-                *found,
+                found.totals,
+                found.lowest,
+                found.marginals,
+                found.left,
+                found.right,
                 first,
                 last,
             )
 
         with enough_memory(f"Frontier at width {plan.widest}", 2.0**plan.largest):
             job.run(solve, len(ends) - 1, "frontier", plan.seconds)
-            for c in np.nonzero(lowest <= kernel.LOST)[0].tolist():
-                _solve_by_logs(plan, c, reduced, found)
+        for c in np.nonzero(found.lowest <= kernel.LOST)[0].tolist():
+            Walk(plan, c, reduced).solve_by_logs(found)
         graphs = structure.graph_of_left[first_nodes(structure)]
         return InferenceResult(
-            best.scores + np.bincount(graphs, log_totals, structure.n_graphs),
-            marginals,
+            best.scores + np.bincount(graphs, found.totals, structure.n_graphs),
+            found.marginals,
             True,
             Diagnostics(
                 self.name,
@@ -143,66 +149,10 @@ class Frontier(AbstractEngine):
                 structure.n_graphs,
                 figures={"width": plan.widest, "n_components": len(plan.width)},
             ),
-            unmatched_left=left_out,
-            unmatched_right=right_out,
+            unmatched_left=found.left,
+            unmatched_right=found.right,
         )
 
     def own_samples(self, scores: FloatArray) -> FrontierSamples:
         """Return the samples of a graph, from tables as large as those of inference."""
         return FrontierSamples.build(stacked_problem(scores[None]), self.max_width)
-
-
-def _solve_in_slices(
-    plan: FrontierPlan, c: int, reduced: Problem, found: tuple[FloatArray, ...]
-) -> None:
-    """Solve one component in slices, between which Ctrl-C is heard."""
-    totals, lowest, marginals, *out = found
-    free = [reduced.unmatched_left, reduced.unmatched_right]
-    if plan.walks_right[c]:
-        free, out = free[::-1], out[::-1]
-    steps, links = plan.steps, plan.links
-    start, stop = plan.step_starts[c : c + 2].tolist()
-    stays, weights, places, exponents, length = kernel.start_walk(
-        steps, links, reduced.scores, free[0], free[1], start, stop
-    )
-    # NumPy asks for large pages, which compiled code does not.
-    table = np.empty(length + kernel.LANES)
-    table = table[-(table.ctypes.data >> 3) % kernel.LANES :]
-    walk: tuple[Any, ...] = (
-        *(steps, links, plan.closes, free[1], start),
-        *(stays, weights, places, exponents, table),
-    )
-    forward, back = partial(kernel.sweep_forward, *walk), partial(kernel.sweep_back, *walk)
-    run_slices(forward, stop - start)
-    buffers, state = kernel.start_back(steps, start, stop)
-    run_slices(partial(back, buffers, state, marginals, *out), stop - start)
-    kernel.settle_free(steps, links, start, stop, free[1], out[1])
-    totals[c] = kernel.log_total(exponents, places, table)
-    lowest[c] = state[2]
-
-
-def _solve_by_logs(
-    plan: FrontierPlan, c: int, reduced: Problem, found: tuple[FloatArray, ...]
-) -> None:
-    """Solve one component on logarithms, where floats have lost states that count."""
-    totals, _, marginals, *out = found
-    free = [reduced.unmatched_left, reduced.unmatched_right]
-    if plan.walks_right[c]:
-        free, out = free[::-1], out[::-1]
-    steps, links = plan.steps, plan.links
-    start, stop = plan.step_starts[c : c + 2].tolist()
-    stays, weights, places = logs.start_logs(
-        steps, links, reduced.scores, free[0], free[1], start, stop
-    )
-    tables = np.empty(places[-1])
-    walk: tuple[Any, ...] = (
-        *(steps, links, plan.closes, free[1], start, stays, weights, places, tables),
-    )
-    run_slices(partial(logs.fill_back_logs, *walk, False), stop - start)
-    out[1][links[steps[start, LINK] : steps[stop, LINK], 2]] = 1.0
-    buffers = np.full((2, 1 << plan.width[c]), -np.inf)
-    run_slices(
-        partial(logs.sweep_logs, *walk, buffers, marginals, out[0], out[1]), stop - start
-    )
-    kernel.settle_free(steps, links, start, stop, free[1], out[1])
-    totals[c] = tables[0]

@@ -74,16 +74,16 @@ def fill_weights(steps, links, scores, own_free, other_free, first, last, stays,
 
 
 @njit(cache=True, nogil=True)
-def fill_places(steps, first, last, places):
-    """Fill where the tables of a walk begin; return the length of all."""
+def fill_places(steps, start, first, last, places):
+    """Fill where the tables of steps ``first .. last`` begin; return the length of all."""
     at = LANES
     length = 0
-    for t in range(first, last):
-        places[t - first] = at
-        at += max(1 << steps[t, BEFORE], LANES) + LANES
-        length = max(length, at + (1 << steps[t, OPEN]) + 2 * LANES)
-    places[last - first] = at
-    return max(length, at + 2 * LANES)
+    for n_taken in range(first, last):
+        places[n_taken] = at
+        at += max(1 << steps[start + n_taken, BEFORE], LANES) + LANES
+        length = max(length, at + (1 << steps[start + n_taken, OPEN]) + 2 * LANES)
+    places[last] = at
+    return length
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +102,7 @@ def sweep_forward(
         t = start + n_taken
         before, width = steps[t, BEFORE], steps[t, OPEN]
         at, to = places[n_taken], places[n_taken + 1]
-        factor = math.ldexp(1.0, -exponents[n_taken])
+        factor = math.ldexp(1.0, -int(exponents[n_taken]))
         rest, bits = collect(steps, links, weights, t, base, factor, by_bit)
         stay = factor * (stays[n_taken] + rest)
         begin, end = steps[t, CLOSE], steps[t + 1, CLOSE]
@@ -165,7 +165,7 @@ def sweep_back(
         n_taken = n_steps - 1 - n_undone
         t = start + n_taken
         back, new = buffers[state[0]], buffers[1 - state[0]]
-        factor = math.ldexp(1.0, -state[1])
+        factor = math.ldexp(1.0, -int(state[1]))
         undo_step(steps, links, closes, other_free, t, base, stays[n_taken], weights,
             factor, back, table, places[n_taken], new, n_taken, by_bit, low, flows,
         )  # fmt: skip
@@ -198,15 +198,14 @@ def settle_free(steps, links, start, stop, other_free, other_out):
 
 @njit(cache=True, nogil=True)
 def start_walk(steps, links, scores, own_free, other_free, start, stop):
-    """Return the weights and the scales of a walk, where its tables begin, their length."""
+    """Return the weights of a walk, and room for the places and scales of its tables."""
     n_steps = stop - start
     stays = np.empty(n_steps)
     weights = np.empty(steps[stop, LINK] - steps[start, LINK])
     places = np.empty(n_steps + 1, np.int64)
     exponents = np.empty(n_steps + 1, np.int64)
     fill_weights(steps, links, scores, own_free, other_free, start, stop, stays, weights)
-    length = fill_places(steps, start, stop, places)
-    return stays, weights, places, exponents, length
+    return stays, weights, places, exponents
 
 
 @njit(cache=True, nogil=True)
@@ -233,10 +232,10 @@ def solve_components(
         if walks_right[c]:
             own_free, other_free = free_right, free_left
             own_out, other_out = right_out, left_out
-        stays, weights, places, exponents, length = start_walk(
+        stays, weights, places, exponents = start_walk(
             steps, links, scores, own_free, other_free, start, stop
         )
-        table = aligned(length)
+        table = aligned(fill_places(steps, start, 0, n_steps, places))
         sweep_forward(steps, links, closes, other_free, start, stays, weights, places,
             exponents, table, 0, n_steps)  # fmt: skip
         buffers, state = start_back(steps, start, stop)

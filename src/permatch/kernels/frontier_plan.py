@@ -20,6 +20,8 @@ from permatch.kernels.frontier_order import MOST_OPEN, NARROW, close_all, try_si
 
 # log2 of the seconds of an elementary step, and of the steps of what takes long.
 _LOG2_SECONDS, _LOG2_LONG = -32.0, 24.0
+#: Entries of tables that are all kept; beyond, some are computed a second time.
+MOST_KEPT = 2.0**27
 # Elementary steps of one task.
 _STEPS_PER_TASK = 2.0**24
 
@@ -28,19 +30,53 @@ NODE, LINK, CLOSE, BEFORE, OPEN = range(5)
 
 
 @njit(cache=True, nogil=True)
-def _emit(order, side, edges, bit_of, steps, links, closes, counts):
+def cut_walk(steps, start, stop, most_kept):
+    """Return where parts of a walk begin and the last ends, and the doubles it needs.
+
+    The tables of one part at a time are kept, and the first of every other; there is one
+    part unless all tables have more than `most_kept` entries.
+    """
+    n_steps = stop - start
+    total = 0.0
+    widest = 0
+    for t in range(start, stop):
+        total += 2.0 ** max(steps[t, BEFORE], 3) + 8.0
+        widest = max(widest, steps[t, OPEN])
+    ends = np.empty(n_steps + 1, np.int64)
+    ends[0] = 0
+    most = total + 1.0
+    if total > most_kept:
+        most = max(total / np.sqrt(n_steps), 2.0**widest)
+    n_parts = 0
+    kept = 0.0
+    part = 0.0
+    longest = 0.0
+    for t in range(start, stop):
+        size = 2.0 ** max(steps[t, BEFORE], 3) + 8.0
+        if part + size > most:
+            n_parts += 1
+            ends[n_parts] = t - start
+            kept += size
+            part = 0.0
+        part += size
+        longest = max(longest, part)
+    ends[n_parts + 1] = n_steps
+    # The last table of a part, and two more on the way back.
+    return ends[: n_parts + 2], kept + longest + 3.0 * 2.0**widest
+
+
+@njit(cache=True, nogil=True)
+def _emit(order, side, edges, bit_of, steps, links, closes, counts, most_kept):
     """Write down a walk after `counts` rows; return log2 of the bytes of its tables."""
     starts, ends, other_starts, _, rest = side[:5]
     at_bit = np.empty(MOST_OPEN + 1, np.int64)
     n_steps, n_links, n_closes = counts
     n_open = 0
-    n_bytes = 0.0
     for i in order:
         steps[n_steps, NODE] = i
         steps[n_steps, LINK] = n_links
         steps[n_steps, CLOSE] = n_closes
         steps[n_steps, BEFORE] = n_open
-        n_bytes += 8.0 * (2.0 ** max(n_open, 3) + 8.0)
         for at in range(starts[i], starts[i + 1]):
             j = ends[at]
             degree = other_starts[j + 1] - other_starts[j]
@@ -55,7 +91,6 @@ def _emit(order, side, edges, bit_of, steps, links, closes, counts):
             links[n_links, 2] = j
             n_links += 1
         steps[n_steps, OPEN] = n_open
-        n_bytes = max(n_bytes, 8.0 * 2.0**n_open)
         for at in range(starts[i], starts[i + 1]):
             j = ends[at]
             rest[j] -= 1
@@ -69,11 +104,12 @@ def _emit(order, side, edges, bit_of, steps, links, closes, counts):
             at_bit[bit_of[j]] = last
             bit_of[last] = bit_of[j]
         n_steps += 1
+    _, n_kept = cut_walk(steps, counts[0], n_steps, most_kept)
     counts[0] = n_steps
     counts[1] = n_links
     counts[2] = n_closes
     close_all(order, starts, ends, rest)
-    return np.log2(n_bytes)
+    return np.log2(8.0 * n_kept)
 
 
 @njit(cache=True, nogil=True)
@@ -93,11 +129,12 @@ def plan_all(
     log2_cost,
     log2_bytes,
     walks_right,
+    most_kept,
 ):
     """Plan every component; return the rows written of steps, links and closes.
 
     `left` and `right` are the sides as `try_side` takes them, `edges` the edges in the
-    order of either.
+    order of either; `most_kept` see `cut_walk`.
     """
     counts = np.zeros(3, np.int64)
     left_bits = np.empty(len(left[5]), np.int64)
@@ -121,11 +158,27 @@ def plan_all(
             continue
         if walks_right[c]:
             log2_bytes[c] = _emit(
-                other_order, right, edges[1], left_bits, steps, links, closes, counts
+                other_order,
+                right,
+                edges[1],
+                left_bits,
+                steps,
+                links,
+                closes,
+                counts,
+                most_kept,
             )
         else:
             log2_bytes[c] = _emit(
-                order, left, edges[0], right_bits, steps, links, closes, counts
+                order,
+                left,
+                edges[0],
+                right_bits,
+                steps,
+                links,
+                closes,
+                counts,
+                most_kept,
             )
     step_starts[len(width)] = counts[0]
     steps[counts[0], LINK] = counts[1]
@@ -244,7 +297,9 @@ def _make_plan(structure: Any) -> FrontierPlan:
     nodes = found.left_nodes, found.left_starts, found.right_nodes, found.right_starts
     edges = structure.all_edges, right_edges
     figures = width, log2_cost, log2_bytes, walks_right
-    counts = plan_all(*sides, *nodes, edges, steps, links, closes, step_starts, *figures)
+    counts = plan_all(
+        *sides, *nodes, edges, steps, links, closes, step_starts, *figures, MOST_KEPT
+    )
     return FrontierPlan(
         *figures,
         step_starts,
