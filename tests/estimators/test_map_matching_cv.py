@@ -283,7 +283,7 @@ def test_bad_validation_sets(data):
         model.fit(*data, validation=data[0])
     with pytest.raises(errors.FeatureCountError, match="graph 0 has 2"):
         model.fit(*data, validation=([np.zeros((2, 2, 2))], [[0, 1]]))
-    with pytest.raises(errors.InvalidMatchingError, match="exactly once"):
+    with pytest.raises(errors.InvalidMatchingError, match="at most one partner"):
         model.fit(*data, validation=([np.zeros((2, 2, 4))], [[0, 0]]))
     with pytest.raises(errors.NoGraphsError):
         model.fit(*data, validation=([], []))
