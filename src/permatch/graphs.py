@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._padding import Padded
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_count, enough_memory, refuse_masked
+from permatch._validation import enough_memory, refuse_masked
 from permatch.errors import (
     EdgeListError,
     FeatureCountError,
@@ -31,7 +30,7 @@ def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:
     return (left - right) ** 2
 
 
-class BipartiteGraph(Padded):
+class BipartiteGraph:
     """A graph with a feature vector on every edge.
 
     Parameters
@@ -40,8 +39,6 @@ class BipartiteGraph(Padded):
         ``features[i, j]`` describes the edge between left node i and right node j.
     allowed : array of shape (n, k), optional
         False forbids an edge; None allows all.
-    n_left, n_right : int, optional
-        Nodes that are no dummies, of a square graph whose smaller side is padded with them.
     left_features, right_features : arrays of shape (n, p) and (k, q), optional
         Features of the nodes, from which the scores of staying unmatched are learned.
 
@@ -73,8 +70,6 @@ class BipartiteGraph(Padded):
         self,
         features: ArrayLike,
         allowed: ArrayLike | None = None,
-        n_left: int | None = None,
-        n_right: int | None = None,
         *,
         left_features: ArrayLike | None = None,
         right_features: ArrayLike | None = None,
@@ -91,18 +86,6 @@ class BipartiteGraph(Padded):
             _check_finite(edges, "features", lambda e: (int(left[e]), int(right[e])))
         form = Form("dense", (n, k), n * k, left * k + right)
         self._fill(left, right, edges, form, left_features, right_features)
-        if n_left is not None or n_right is not None:
-            own = (n if n_left is None else n_left), (k if n_right is None else n_right)
-            self._sides = (
-                check_count(own[0], "n_left", 0),
-                check_count(own[1], "n_right", 0),
-            )
-            self._is_padded = True
-            if max(self._sides) != n or n != k:
-                raise FeatureShapeError(
-                    f"the larger of n_left and n_right must be the size of the graph, {n}; "
-                    f"got {own[0]} and {own[1]}."
-                )
 
     @classmethod
     def from_edges(
@@ -244,7 +227,6 @@ class BipartiteGraph(Padded):
         self.left_features = _as_node_features(left_features, "left_features", n)
         self.right_features = _as_node_features(right_features, "right_features", k)
         self._form = form
-        self._sides = form.shape
 
     @property
     def n_left(self) -> int:

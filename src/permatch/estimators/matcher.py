@@ -1,6 +1,5 @@
 """The base of all matchers with one coefficient per feature."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -302,11 +301,7 @@ class BaseMatcher(LinearModel):
         graphs, labels, shares = data
         found = score_graphs(graphs, weights, parameters).modes()
         true = [known.matching for known in labels]
-        aligned = [
-            graph.align_extra(matching, label)
-            for graph, matching, label in zip(graphs, found, true, strict=True)
-        ]
-        return hamming_loss(true, aligned, sample_weight=shares)
+        return hamming_loss(true, found, sample_weight=shares)
 
     def _log_likelihood(
         self, weights: FloatArray, data: DataSet, parameters: Parameters
@@ -323,8 +318,6 @@ class BaseMatcher(LinearModel):
                 weights, np.zeros(len(part.members)), engine.with_seed(k), n_jobs
             )
             log_probs[part.members] = part.label_scores(weights) - found.log_partition
-        # An unmatched node may have any of the dummy nodes.
-        log_probs += [math.lgamma(1 + graph.n_extra) for graph in graphs]
         # Rounding must not push a probability above 1.
         return float(shares @ np.minimum(log_probs, 0.0))
 
