@@ -132,10 +132,12 @@ def _solve_components(
     job: Job,
     dense: DenseSolver,
 ) -> tuple[InferenceResult, IntArray]:
-    if len(choice.groups) == 1 and not len(choice.wide):
-        ((engine, components),) = choice.groups
-        answer = engine._infer_problem(problem, job)
-        return answer.told(choice=_chosen(engine, len(components))), np.zeros(1, np.intp)
+    n_found = len(problem.structure.components)
+    if [len(components) for _, components in choice.groups] == [n_found]:
+        engine, _ = choice.groups[0]
+        if engine is _FRONTIER:  # no copy of the problem, whose plan is kept
+            answer = engine._infer_problem(problem, job)
+            return answer.told(choice=_chosen(engine, n_found)), np.zeros(1, np.intp)
     whole, wide = Assembly(problem), [choice.wide]
     for engine, components in choice.groups:
         part = problem.select(components)
@@ -155,11 +157,13 @@ def _solve_components(
             share = 1.0 / (len(own) - n_done)
             goal = Goal(options.tol, options.delta / len(own), seed, time, share)
             part = problem.select(np.array([c]))
-            largest = options.exact_size
-            answer = _solve_wide(part.problem, goal, job, dense, g, largest)
-            whole.add(part, answer)
+            size = options.exact_size
+            whole.add(part, _solve_wide(part.problem, goal, job, dense, g, size))
     first = [int(part.components[0]) for part, _ in whole.parts]
+    told = [answer.diagnostics for _, answer in whole.parts]
     answer = whole.result("auto", "auto: every component by itself: see parts")
+    if len(told) == 1:
+        answer = answer.told(engine=told[0].engine, choice=told[0].choice)
     return answer, problem.structure.graph_of_component[first]
 
 
