@@ -77,9 +77,9 @@ def fill_back(
             n_states = 1 << steps[t + 1, BEFORE]
             buffer[LANES : LANES + n_states] = tables[at : at + n_states]
         new = tables[places[t] - LANES :]
-        undo_step(steps, links, closes, other_free, t, 0, stays[t], weights,
-            math.ldexp(1.0, -int(exponent)), buffer, buffer, LANES, new, t - start, by_bit, low,
-            flows)  # fmt: skip
+        factor = math.ldexp(1.0, -int(exponent))
+        undo_step(steps, links, closes, other_free, t, 0, stays[t], weights, factor, buffer,
+            buffer, LANES, new, t - start, by_bit, low, flows)  # fmt: skip
         exponents[t] = exponent_of(new, LANES, 1 << steps[t, BEFORE], t - start, low)
 
 

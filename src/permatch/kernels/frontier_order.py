@@ -6,9 +6,8 @@ open nodes at a step are its width: the tables of `frontier` have 2^width entrie
 
 A side has its nodes in two orders: as they are numbered, and by a greedy choice, which
 takes the node that opens least and closes most, and of several the one that was met first.
-It begins as far out as it can.  The cheaper of the two is taken, or the first if it is
-narrow enough not to matter.  All this is near linear in the edges; a walk that grows too
-wide is given up at once.
+It begins as far out as it can.  Both take a time near linear in the edges; a walk that
+grows too wide is given up at once.
 """
 
 import numpy as np
@@ -210,19 +209,16 @@ def _fill_greedy(first, starts, ends, other_starts, other_ends, rest, met, gain,
 
 
 @njit(cache=True, nogil=True)
-def try_side(side, nodes, order, limit):
-    """Fill the cheapest order of one side; return its cost and width."""
+def try_order(side, nodes, order, limit, is_greedy):
+    """Fill an order of one side; return its cost, infinite if above `limit`, and width."""
     starts, ends, other_starts, other_ends, rest, met, other_met, gain = side
     order[:] = nodes
-    cost, width = _cost_of(order, starts, ends, other_starts, rest, limit)
-    if width <= NARROW and cost < np.inf:
-        return cost, width
-    first = _farthest(nodes, starts, ends, other_starts, other_ends, met, other_met, gain)
-    if _fill_greedy(first, starts, ends, other_starts, other_ends, rest, met, gain, order):
-        other_cost, other_width = _cost_of(
-            order, starts, ends, other_starts, rest, min(limit, cost)
+    if is_greedy:
+        first = _farthest(
+            nodes, starts, ends, other_starts, other_ends, met, other_met, gain
         )
-        if other_cost < cost:
-            return other_cost, other_width
-    order[:] = nodes
-    return cost, width
+        if not _fill_greedy(
+            first, starts, ends, other_starts, other_ends, rest, met, gain, order
+        ):
+            return np.inf, MOST_OPEN + 1
+    return _cost_of(order, starts, ends, other_starts, rest, limit)

@@ -1,5 +1,8 @@
 """How the frontier walks every component, and what that costs.
 
+The nodes of either side are walked as they are numbered, or by a greedy choice, whichever
+is cheapest; the first order that is cheap enough is taken.
+
 The plan is three arrays.  A row of `steps` is a node of the walked side, where its rows of
 `links` and `closes` begin, and the number of open nodes before and after it opens its own.
 A row of `links` is an edge, the bit that its other node has in the states, -1 for one with
@@ -16,12 +19,15 @@ import numpy as np
 from numba import njit
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch.kernels.frontier_order import MOST_OPEN, NARROW, close_all, try_side
+from permatch.kernels.frontier_order import MOST_OPEN, close_all, try_order
 
 # log2 of the seconds of an elementary step, and of the steps of what takes long.
 _LOG2_SECONDS, _LOG2_LONG = -32.0, 24.0
 #: Entries of tables that are all kept; beyond, some are computed a second time.
 MOST_KEPT = 2.0**27
+# Elementary steps per edge of a walk that is good enough: looking for a better one takes
+# longer than it.
+_ENOUGH = 128.0
 # Elementary steps of one task.
 _STEPS_PER_TASK = 2.0**24
 
@@ -113,6 +119,31 @@ def _emit(order, side, edges, bit_of, steps, links, closes, counts, most_kept):
 
 
 @njit(cache=True, nogil=True)
+def _choose(left, right, own, other):
+    """Return cost and width of the walk to take, whether it is of right nodes, its order.
+
+    `own` and `other` are the left and right nodes of a component.
+    """
+    n_edges = 0
+    for i in own:
+        n_edges += left[0][i + 1] - left[0][i]
+    cost, width, is_right, best = np.inf, MOST_OPEN + 1, False, own.copy()
+    for trial in range(4):
+        walks_right = trial % 2 == 1
+        nodes = other if walks_right else own
+        order = np.empty(len(nodes), np.int64)
+        if walks_right:
+            found, n_open = try_order(right, nodes, order, cost, trial > 1)
+        else:
+            found, n_open = try_order(left, nodes, order, cost, trial > 1)
+        if found < cost:
+            cost, width, is_right, best = found, n_open, walks_right, order
+        if cost <= _ENOUGH * n_edges:
+            break
+    return cost, width, is_right, best
+
+
+@njit(cache=True, nogil=True)
 def plan_all(
     left,
     right,
@@ -133,7 +164,7 @@ def plan_all(
 ):
     """Plan every component; return the rows written of steps, links and closes.
 
-    `left` and `right` are the sides as `try_side` takes them, `edges` the edges in the
+    `left` and `right` are the sides as `try_order` takes them, `edges` the edges in the
     order of either; `most_kept` see `cut_walk`.
     """
     counts = np.zeros(3, np.int64)
@@ -143,43 +174,17 @@ def plan_all(
         step_starts[c] = counts[0]
         own = left_nodes[left_starts[c] : left_starts[c + 1]]
         other = right_nodes[right_starts[c] : right_starts[c + 1]]
-        order = own.copy()
-        other_order = other.copy()
-        cost, width[c] = try_side(left, own, order, np.inf)
-        if width[c] > NARROW or cost == np.inf:
-            other_cost, other_width = try_side(right, other, other_order, cost)
-            if other_cost < cost:
-                cost = other_cost
-                width[c] = other_width
-                walks_right[c] = True
+        cost, width[c], walks_right[c], order = _choose(left, right, own, other)
         log2_cost[c] = np.log2(cost)
         log2_bytes[c] = np.inf
         if cost == np.inf:
             continue
         if walks_right[c]:
-            log2_bytes[c] = _emit(
-                other_order,
-                right,
-                edges[1],
-                left_bits,
-                steps,
-                links,
-                closes,
-                counts,
-                most_kept,
-            )
+            log2_bytes[c] = _emit(order, right, edges[1], left_bits, steps, links, closes,
+                counts, most_kept)  # fmt: skip
         else:
-            log2_bytes[c] = _emit(
-                order,
-                left,
-                edges[0],
-                right_bits,
-                steps,
-                links,
-                closes,
-                counts,
-                most_kept,
-            )
+            log2_bytes[c] = _emit(order, left, edges[0], right_bits, steps, links, closes,
+                counts, most_kept)  # fmt: skip
     step_starts[len(width)] = counts[0]
     steps[counts[0], LINK] = counts[1]
     steps[counts[0], CLOSE] = counts[2]

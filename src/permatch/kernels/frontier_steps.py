@@ -32,7 +32,7 @@ def _spread(by_bit, low):
 @njit(cache=True, nogil=True)
 def collect(steps, links, weights, t, base, factor, by_bit):
     """Fill the weights of step t by bit; return those of the rest, and the bits."""
-    by_bit[:] = 0.0
+    by_bit[: max(steps[t, OPEN], BLOCK_BITS)] = 0.0
     rest = 0.0
     bits = 0
     for at in range(steps[t, LINK], steps[t + 1, LINK]):
@@ -339,7 +339,8 @@ def undo_step(
     back[after : after + LANES] = 0.0
     rest, bits = collect(steps, links, weights, t, base, factor, by_bit)
     stay = factor * (stay + rest)
-    flows[:] = 0.0
+    flows[: LANES * max(width, BLOCK_BITS)] = 0.0
+    flows[64 * LANES :] = 0.0
     if before < BLOCK_BITS:
         untake_few(table, at, back, new, before, bits, stay, by_bit, flows)
     else:
