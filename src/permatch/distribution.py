@@ -7,29 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._parallel import Job
-from permatch._types import BoolArray, FloatArray, IntArray, Seed
+from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_count, check_jobs, check_matchings, check_rng
-from permatch.assignment import Assignment, best_assignment
+from permatch.conditioned import Conditioned
 from permatch.decoding.bayes import LinkCosts, bayes_assignment
 from permatch.decoding.kbest import KBest, k_best_matchings
-from permatch.decoding.support import find_support
 from permatch.errors import InvalidGraphError, ScoreShapeError
 from permatch.inference import (
     AbstractEngine,
     Diagnostics,
-    InferenceResult,
     find_engine,
     require_marginals,
 )
-from permatch.inference.base import Samples
-from permatch.inference.sampling.problem_samples import find_samples
-from permatch.known import Known, check_known, condition
+from permatch.known import Known, check_known
 from permatch.problems import Problem
 from permatch.scores import EdgeScores, Unmatched, check_problem
-
-# Entries of tables of matchings that are looked at together.
-_AT_ONCE = 1 << 22
 
 
 class MatchingDistribution:
@@ -153,7 +145,7 @@ class MatchingDistribution:
     @property
     def log_partition(self) -> float:
         """Log of the total weight of all matchings that agree with what is given."""
-        return self._offset + self._log_partition
+        return self._core.offset + self._core.log_partition
 
     @cached_property
     def marginals(self) -> Any:
@@ -162,47 +154,47 @@ class MatchingDistribution:
         With the probabilities of staying unmatched, rows and columns sum to one.
         """
         require_marginals(self._engine)
-        return self._lay(self._inferred.marginals)
+        return self._lay(self._core.result.marginals)
 
     @cached_property
     def unmatched_left(self) -> FloatArray:
         """Probability of every left node of staying unmatched, (n_left,)."""
         require_marginals(self._engine)
-        return _read_only(self._inferred.unmatched_left)
+        return _read_only(self._core.result.unmatched_left)
 
     @cached_property
     def unmatched_right(self) -> FloatArray:
         """Probability of every right node of staying unmatched, (n_right,)."""
         require_marginals(self._engine)
-        return _read_only(self._inferred.unmatched_right)
+        return _read_only(self._core.result.unmatched_right)
 
     @cached_property
     def entropy(self) -> float:
         """Entropy of the matching in nats, ``-E log p``; 0 if only one is possible."""
-        return max(0.0, self._log_partition - self._expected(self._reduced))
+        return self._core.entropy
 
     @property
     def is_exact(self) -> bool:
         """Whether the log-partition and marginals are exact up to rounding."""
-        return self._inferred.is_exact
+        return self._core.result.is_exact
 
     @property
     def log_partition_error(self) -> float | None:
         """Standard error of the log-partition, or a bound; 0 if exact, None if unknown."""
         if self.is_exact:
             return 0.0
-        error = self._inferred.log_partition_error
+        error = self._core.result.log_partition_error
         return None if error is None or np.isnan(error[0]) else float(error[0])
 
     @cached_property
     def marginal_errors(self) -> Any:
         """Standard errors of the marginals, in their form; 0 if exact, None if unknown."""
-        errors = np.zeros(self._core.structure.n_edges)
+        errors = np.zeros(self._core.problem.structure.n_edges)
         if not self.is_exact:
-            found = self._inferred.marginal_errors
+            found = self._core.result.marginal_errors
             if found is None or np.isnan(found).all():
                 return None
-            errors = np.where(self._support[0], found, 0.0)
+            errors = np.where(self._core.support[0], found, 0.0)
         return self._lay(errors)
 
     @property
@@ -226,7 +218,7 @@ class MatchingDistribution:
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The engine used, why, and its own measure of error."""
-        return self._inferred.diagnostics.shifted(self._offset)
+        return self._core.result.diagnostics.shifted(self._core.offset)
 
     # ---- questions
 
@@ -245,9 +237,7 @@ class MatchingDistribution:
             leave a node unmatched that must be matched.
         """
         matchings = check_matchings(matching, self.n_left, self.n_right)
-        log_probs = _totals(self._reduced, matchings) - self._log_partition
-        # Rounding must not push a probability above 1.
-        log_probs = np.minimum(log_probs, 0.0)
+        log_probs = self._core.log_probs(matchings)
         return float(log_probs[0]) if np.ndim(matching) == 1 else log_probs
 
     def sample(self, n: int, rng: Seed = None) -> IntArray:
@@ -275,19 +265,19 @@ class MatchingDistribution:
 
         Notes
         -----
-        The first call fills a table of 2^m doubles; later ones take about a microsecond per
-        sample.  Beyond 24 rows, tables take up to a second, and the cost of a sample is
+        The first call fills tables; later ones take about a microsecond per sample.  Beyond
+        24 rows of a dense square, tables take up to a second, and the cost of a sample is
         that of rejected draws, exponential in size and spread: for normal scores of spread
         1 about 3 ms at m = 30, 10 ms at m = 50 and 0.1 s at m = 80; at spread 2 about 0.5 s
         at m = 50.  At most 1e8 draws are made, or 1e11 / m^2 if that is less (minutes);
         `SizeLimitError` when that is not enough.
         """
         n = check_count(n, "n", 0)
-        return self._samples.sample(n, check_rng(rng), self._n_jobs)
+        return self._core.samples.sample(n, check_rng(rng), self._n_jobs)
 
     def mode(self) -> IntArray:
         """Return the likeliest matching, (n_left,): a maximum-weight assignment."""
-        return self._best.matching.astype(np.intp)
+        return self._core.best.matching.astype(np.intp)
 
     def bayes_matching(self, costs: LinkCosts | None = None) -> IntArray:
         """Return the matching with the fewest expected errors, or the least expected cost.
@@ -307,9 +297,9 @@ class MatchingDistribution:
             -1: unmatched, ``pm.ABSTAINED`` (-2): left to a person.
         """
         require_marginals(self._engine)
-        found = self._inferred
+        found = self._core.result
         matching = bayes_assignment(
-            self._core, found.marginals, found.unmatched_left, costs
+            self._core.problem, found.marginals, found.unmatched_left, costs
         )
         return matching.astype(np.intp)
 
@@ -327,7 +317,7 @@ class MatchingDistribution:
             ``matchings`` (r, n_left) and their total ``scores`` (r,), including what is
             given.
         """
-        return k_best_matchings(self._core, k, self._best)
+        return k_best_matchings(self._core.problem, k, self._core.best)
 
     def kl(self, other: "MatchingDistribution") -> float:
         """Return the Kullback-Leibler divergence from `other` to this one, in nats.
@@ -351,11 +341,7 @@ class MatchingDistribution:
                 f"other must be a MatchingDistribution of {shape[0]} x {shape[1]} nodes; "
                 f"got {got}."
             )
-        theirs = self._expected(_on_edges_of(self._reduced, other._reduced))
-        if theirs == -np.inf:
-            return float("inf")
-        gap = self._expected(self._reduced) - theirs
-        return max(0.0, gap + other._log_partition - self._log_partition)
+        return self._core.divergence(other._core)
 
     def condition(self, given: Mapping[int, int] | Known) -> "MatchingDistribution":
         """Return the distribution given more.
@@ -385,9 +371,8 @@ class MatchingDistribution:
             f"engine={self._engine.name!r}",
         ]
         if self._known:
-            is_plain = self._known == Known(self._known.matched)
-            parts.append(f"given={self._known.matched if is_plain else self._known}")
-        if "_inferred" in self.__dict__:
+            parts.append(f"given={self._known.short}")
+        if "result" in self._core.__dict__:
             parts.append(f"log_partition={self.log_partition:.6g}")
             if self._engine.has_marginals:
                 parts.append(f"entropy={self.entropy:.4g} nats")
@@ -398,74 +383,15 @@ class MatchingDistribution:
     # ---- the part left open by what is given
 
     @cached_property
-    def _conditioned(self) -> tuple[Problem, BoolArray | None]:
-        if not self._known:
-            return self._problem, None
-        return condition(self._problem, self._known)
-
-    @property
-    def _core(self) -> Problem:
-        return self._conditioned[0]
-
-    @cached_property
-    def _best(self) -> Assignment:
-        return best_assignment(self._core)
-
-    @property
-    def _reduced(self) -> Problem:
-        # Everything below works on reduced scores: their sums are small, so differences
-        # such as log-probabilities keep their digits however large the scores are.
-        return self._best.reduced
-
-    @property
-    def _offset(self) -> float:
-        return float(self._best.scores[0])
-
-    @cached_property
-    def _inferred(self) -> InferenceResult:
-        return self._engine.infer_problem(self._reduced, Job(self._n_jobs))
-
-    @property
-    def _log_partition(self) -> float:
-        """Of reduced scores."""
-        return float(self._inferred.log_partition[0])
-
-    @cached_property
-    def _support(self) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """What lies in some matching, whatever its weight."""
-        return find_support(self._core, self._best.matching)
-
-    @cached_property
-    def _samples(self) -> Samples:
-        return find_samples(self._core, self._engine)
-
-    def _expected(self, scores: Problem) -> float:
-        """Return the expected score of the matching; ``-inf`` if one that may be is not."""
-        require_marginals(self._engine)
-        found = self._inferred
-        expected = 0.0
-        for own, values, may_be in zip(
-            (found.marginals, found.unmatched_left, found.unmatched_right),
-            (scores.scores, scores.unmatched_left, scores.unmatched_right),
-            self._support,
-            strict=True,
-        ):
-            if (values[may_be] == -np.inf).any():
-                return -np.inf
-            expected += float(np.sum(own[may_be] * values[may_be]))
-        return expected
+    def _core(self) -> Conditioned:
+        return Conditioned.build(self._problem, self._known, self._engine, self._n_jobs)
 
     def _lay(self, values: FloatArray) -> Any:
         """Return values on the edges left open in the form of the scores."""
-        is_kept = self._conditioned[1]
-        if is_kept is not None:
-            every = np.zeros(self._problem.structure.n_edges)
-            every[is_kept] = values
-            values = every
-        return _read_only(self._layout.edges(values))
+        return _read_only(self._layout.edges(self._core.on_all_edges(values)))
 
     def _ends(self, name: str, lay: Any) -> Any:
-        ends = getattr(self._inferred, name)
+        ends = getattr(self._core.result, name)
         return None if ends is None else (lay(ends[0]), lay(ends[1]))
 
 
@@ -481,41 +407,3 @@ def _read_only_copy(scores: Any) -> Any:
     if hasattr(scores, "tocoo"):
         return scores.copy()
     return _read_only(np.array(scores, dtype=np.float64))
-
-
-def _find_edges(problem: Problem, left: IntArray, right: IntArray) -> IntArray:
-    """Return the edges that join pairs of nodes; -1 where there is none."""
-    structure = problem.structure
-    if not structure.n_edges:
-        return np.full(np.shape(left), -1)
-    if structure.n_edges == structure.n_left * structure.n_right:
-        return left * structure.n_right + right
-    keys = structure.left * structure.n_right + structure.right
-    wanted = left * structure.n_right + right
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
-
-
-def _on_edges_of(problem: Problem, other: Problem) -> Problem:
-    """Return another problem on the edges of this one; those it lacks score ``-inf``."""
-    structure = problem.structure
-    places = _find_edges(other, structure.left, structure.right)
-    scores = np.append(other.scores, -np.inf)[places]
-    return Problem(structure, scores, other.unmatched_left, other.unmatched_right)
-
-
-def _totals(problem: Problem, matchings: IntArray) -> FloatArray:
-    """Return the scores of matchings (r, n_left); ``-inf`` if not allowed."""
-    n, k = problem.structure.n_left, problem.structure.n_right
-    scores = np.append(problem.scores, -np.inf)
-    at_once = max(_AT_ONCE // (n + k + 1), 1)
-    totals = np.zeros(len(matchings))
-    for first in range(0, len(matchings), at_once):
-        some = matchings[first : first + at_once]
-        edges = _find_edges(problem, np.arange(n), some)
-        terms = np.where(some < 0, problem.unmatched_left, scores[edges])
-        is_free = np.ones((len(some), k + 1), dtype=bool)
-        np.put_along_axis(is_free, some, False, axis=1)  # the last column: unmatched
-        others = np.where(is_free[:, :k], problem.unmatched_right, 0.0)
-        totals[first : first + at_once] = terms.sum(axis=1) + others.sum(axis=1)
-    return totals

@@ -77,6 +77,11 @@ class Known:
         ]
         return f"Known({', '.join(parts)})"
 
+    @property
+    def short(self) -> "Known | Mapping[int, int]":
+        """The mapping alone if it says all."""
+        return self.matched if self == Known(self.matched) else self
+
     def _check_partners(self) -> None:
         """Refuse what contradicts itself."""
         partner: dict[int, int] = {}

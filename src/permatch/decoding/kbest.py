@@ -19,6 +19,7 @@ from permatch._validation import (
 from permatch.assignment import Assignment, best_assignment
 from permatch.decoding.lap import best_matching, is_one_square, subtract_row_maxima
 from permatch.decoding.narrow import best_of_narrow, is_narrow, second_losses
+from permatch.decoding.totals import total_scores
 from permatch.errors import ScoreShapeError
 from permatch.kernels import murty
 from permatch.kernels.frontier_plan import frontier_plan
@@ -145,7 +146,7 @@ def k_best_matchings(problem: Problem, k: int, best: Assignment | None = None) -
         matchings = np.tile(best.matching, (len(picks), 1))
         for one, chosen in zip(ranked, picks.T, strict=True):
             matchings[:, one.nodes] = one.matchings[chosen]
-    totals = _totals(problem, matchings)
+    totals = total_scores(problem, matchings, is_rounded_once=True)
     # Sums of the original scores, each rounded once; they may order near ties differently.
     rank = np.argsort(-totals, kind="stable")
     return _lead_with(best.matching, matchings[rank], totals[rank])
@@ -295,29 +296,6 @@ def _best_sums(lists: list[FloatArray], k: int) -> IntArray:
         picks[:, c] = ways[c][1][at]
         at = ways[c][0][at]
     return picks
-
-
-def _totals(problem: Problem, matchings: IntArray) -> FloatArray:
-    """Return the scores of some matchings, each rounded once."""
-    structure = problem.structure
-    keys = structure.left * structure.n_right + structure.right
-    rows = np.arange(structure.n_left) * structure.n_right
-    (may_be_free,) = np.nonzero(problem.unmatched_right > -np.inf)
-    totals = np.empty(len(matchings))
-    at_once = max(_AT_ONCE // (structure.n_left + len(may_be_free) + 1), 1)
-    for first in range(0, len(matchings), at_once):
-        some = matchings[first : first + at_once]
-        places = np.minimum(np.searchsorted(keys, rows + some), max(len(keys) - 1, 0))
-        terms = problem.unmatched_left + np.zeros(some.shape)
-        is_linked = some >= 0
-        terms[is_linked] = problem.scores[places[is_linked]]
-        if len(may_be_free):
-            is_taken = np.zeros((len(some), structure.n_right + 1), dtype=bool)
-            np.put_along_axis(is_taken, some, True, axis=1)  # the last column: unmatched
-            free = problem.unmatched_right[may_be_free]
-            terms = np.hstack([terms, np.where(is_taken[:, may_be_free], 0.0, free)])
-        totals[first : first + at_once] = [math.fsum(row) for row in terms.tolist()]
-    return totals
 
 
 def _lead_with(mode: IntArray, matchings: IntArray, totals: FloatArray) -> KBest:
