@@ -33,6 +33,15 @@ _SECONDS_PER_EDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
+class Scaled:
+    """A problem whose matchings have all lost the same score, and its weights."""
+
+    problem: Problem
+    offsets: FloatArray  # (n_graphs,): what matchings have lost
+    edges: Edges
+
+
+@dataclass(frozen=True, eq=False)
 class Beliefs:
     """What belief propagation says of a problem.
 
@@ -50,6 +59,10 @@ class Beliefs:
         Most sweeps of a component.
     change : float
         Largest change of a belief in the last sweep of a component.
+    to_right : ndarray of shape (n_edges,)
+        The messages of left nodes, l of `kernels.bethe_edges`.
+    scaled : Scaled
+        The weights they refer to.
     """
 
     log_partition: FloatArray
@@ -60,15 +73,8 @@ class Beliefs:
     upper: FloatArray | None
     n_sweeps: int
     change: float
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """A problem whose matchings have all lost the same score, and its weights."""
-
-    problem: Problem
-    offsets: FloatArray  # (n_graphs,): what matchings have lost
-    edges: Edges
+    to_right: FloatArray
+    scaled: Scaled
 
 
 def beliefs(
@@ -78,6 +84,7 @@ def beliefs(
     max_iter: int = 1000,
     damping: float = 0.0,
     bounds: bool = False,
+    kept: FloatArray | None = None,
     job: Job | None = None,
 ) -> Beliefs:
     """Pass messages until no belief changes by more than `tol`.
@@ -94,6 +101,10 @@ def beliefs(
         Share of the old message kept.
     bounds : bool
         Whether to bracket the log-partition as well.
+    kept : ndarray, optional
+        For every component, the share of its own flow that a message does not leave out.
+        Above 0 it is no belief propagation, but beliefs do not run off to 0 or 1: a better
+        guide for draws.
     job : Job, optional
         Threads and progress.
 
@@ -119,8 +130,9 @@ def beliefs(
     edges, found = scaled.edges, structure.components
     n_found = len(found)
     messages = _start(edges, found, damping)
+    shares = np.zeros(n_found) if kept is None else kept
     values, lowers, uppers = np.empty(n_found), np.zeros(n_found), np.zeros(n_found)
-    is_partial = _finite_components(problem)
+    is_partial = finite_components(problem)
     ends = np.searchsorted(
         np.cumsum(found.n_edges), np.arange(0, structure.n_edges, _EDGES_PER_TASK), "left"
     )
@@ -131,7 +143,9 @@ def beliefs(
         n_edges = int(found.n_edges[first:last].sum())
 
         def sweep(begin: int, end: int) -> bool:
-            return pass_messages(edges, messages, tol, max_iter, end - begin, first, last)
+            return pass_messages(
+                edges, messages, tol, max_iter, shares, end - begin, first, last
+            )
 
         run_slices(sweep, max_iter, _VISITS_PER_SLICE // n_edges)
         finish(edges, messages, values, first, last)
@@ -161,6 +175,8 @@ def beliefs(
         add_up(uppers) + slack if bounds else None,
         int(progress[:, 0].max(initial=0.0)),
         float(progress[:, 1].max(initial=0.0)),
+        messages.to_right,
+        scaled,
     )
 
 
@@ -248,7 +264,7 @@ def _start(edges: Edges, found: Components, damping: float) -> Messages:
     )
 
 
-def _finite_components(problem: Problem) -> BoolArray:
+def finite_components(problem: Problem) -> BoolArray:
     """Return of which components all nodes may stay unmatched."""
     found = problem.structure.components
     is_finite = np.ones(len(found) + 1, dtype=bool)  # the last: nodes without edges

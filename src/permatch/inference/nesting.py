@@ -27,11 +27,13 @@ from permatch.inference._options import (
 from permatch.inference.answer import InferenceResult, weakest
 from permatch.inference.base import Goal, Job, load_kernels, not_tried
 from permatch.inference.sampling.betting import bet_until, draws_needed
+from permatch.inference.sampling.edge_nesting import infer_edges
 from permatch.inference.sampling.nesting_run import NestingRun, Settings
 from permatch.inference.sampling.nesting_table import deepen
 from permatch.inference.sampling.weighted import disagree
 from permatch.kernels.intrinsics import seed_state
 from permatch.kernels.sliced import weigh_chunk
+from permatch.problems import Problem
 
 _CERTIFICATES = ("asymptotic", "rigorous")
 # Draws of one task; fixed, so that answers do not depend on the number of threads.
@@ -65,10 +67,15 @@ class Nesting(RandomEngine):
     graph, whose draws are quite different: if the two estimates disagree, the certificate
     is "heuristic".
 
+    On sparse, rectangular and partial problems nodes choose in turn along their edges, or
+    stay unmatched, guided by belief propagation, in filters of a few hundred particles.
+    Components that are trees are solved exactly.  `depth` and `tail` do not apply there,
+    and "rigorous" gives the interval of `Bethe`.
+
     Parameters
     ----------
     max_size : int
-        Largest graph accepted.
+        Largest graph of perfect matchings accepted; edges are not limited.
     random_state : int
         Seed; the same scores and seed give the same result.
     tol : float or None
@@ -101,7 +108,8 @@ class Nesting(RandomEngine):
 
     Notes
     -----
-    O(m^2) per draw, sixteen at a time: about 2 microseconds at m = 50.  Marginals have
+    O(m^2) per draw, sixteen at a time: about 2 microseconds at m = 50; on edges a draw is
+    linear in them.  Marginals have
     standard errors, never a guarantee; ``interval_certificate`` tells which the interval of
     the log-partition has.  With fewer than 100 effective draws, 5 effective filters or 1000
     draws of filters the certificate is "heuristic".
@@ -200,7 +208,20 @@ class Nesting(RandomEngine):
         budget = self.budget
         if budget is not None and len(scores):
             budget *= min(job.n_jobs, len(scores)) / len(scores)
-        settings = Settings(
+        settings = self._settings
+
+        def answer(
+            reduced: FloatArray, key: tuple[int, int], inner: Job
+        ) -> InferenceResult:
+            watch = Allowance(budget)
+            run = NestingRun(settings, reduced, key, inner)
+            return self._with_guarantee(run, run.answer(watch), watch)
+
+        return self._answer_each(scores, members, job, answer)
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(
             self.tol,
             self.delta,
             self.n_samples,
@@ -211,14 +232,14 @@ class Nesting(RandomEngine):
             self.particles,
         )
 
-        def answer(
-            reduced: FloatArray, key: tuple[int, int], inner: Job
-        ) -> InferenceResult:
-            watch = Allowance(budget)
-            run = NestingRun(settings, reduced, key, inner)
-            return self._with_guarantee(run, run.answer(watch), watch)
-
-        return self._answer_each(scores, members, job, answer)
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        n_left, n_right = problem.structure.components.sizes
+        is_square = (n_left == n_right) & (n_left <= self.max_size)
+        if problem.is_perfect and is_square.all():
+            return super()._infer_problem(problem, job)
+        epsilon = self.epsilon if self.certificate == "rigorous" else None
+        seed, budget = self.random_state, self.budget
+        return infer_edges(problem, self._settings, seed, budget, epsilon, job)
 
     def _with_guarantee(
         self, run: NestingRun, answer: InferenceResult, watch: Allowance

@@ -97,8 +97,11 @@ class Messages(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def pass_messages(edges, messages, tol, max_iter, n_sweeps, first, last):
+def pass_messages(edges, messages, tol, max_iter, kept, n_sweeps, first, last):
     """Make up to `n_sweeps` more sweeps in components ``first .. last - 1``.
+
+    `kept` (n,) is the share of its own flow that a message does not leave out: 0 for
+    beliefs.
 
     Return whether all have settled, or have made `max_iter` sweeps.
     """
@@ -108,11 +111,11 @@ def pass_messages(edges, messages, tol, max_iter, n_sweeps, first, last):
         for _ in range(n_sweeps):
             if state[1] <= tol or state[0] >= max_iter:
                 break
-            change = _to_right(edges, messages, c, state[4])
+            change = _to_right(edges, messages, c, state[4], kept[c])
             scale = 1.0
             if state[0] < state[5]:
                 scale = _balance(edges, messages, c)
-            change = max(change, _to_left(edges, messages, c, state[4], scale))
+            change = max(change, _to_left(edges, messages, c, state[4], kept[c], scale))
             state[0] += 1.0
             state[1] = change
             if change < state[2]:
@@ -126,7 +129,7 @@ def pass_messages(edges, messages, tol, max_iter, n_sweeps, first, last):
 
 
 @njit(cache=True, nogil=True)
-def _to_right(edges, messages, c, damping):
+def _to_right(edges, messages, c, damping, kept):
     """Renew the messages of left nodes; return the largest change of an unmatched belief.
 
     Sums of flows into right nodes are kept, those without edges have none.
@@ -152,7 +155,7 @@ def _to_right(edges, messages, c, damping):
         messages.unmatched_left[i] = belief
         for e in range(first, last):
             x = edges.weights[e] * messages.to_left[e]
-            message = 1.0 / _all_but(free, x, largest, rest)
+            message = 1.0 / _all_but(free + kept * x, x, largest, rest)
             if damping > 0.0:
                 message = _damped(messages.to_right[e], message, damping)
             messages.to_right[e] = message
@@ -165,7 +168,7 @@ def _to_right(edges, messages, c, damping):
 
 
 @njit(cache=True, nogil=True)
-def _to_left(edges, messages, c, damping, scale):
+def _to_left(edges, messages, c, damping, kept, scale):
     """Renew the messages of right nodes, those of left ones times `scale`, and all beliefs.
 
     Return the largest change of a belief.
@@ -186,7 +189,7 @@ def _to_left(edges, messages, c, damping, scale):
             j = edges.right[e]
             messages.to_right[e] *= scale
             x = edges.weights[e] * messages.to_right[e]
-            message = 1.0 / _all_but(edges.free_right[j], x, top[j], others[j])
+            message = 1.0 / _all_but(edges.free_right[j] + kept * x, x, top[j], others[j])
             if damping > 0.0:
                 message = _damped(messages.to_left[e], message, damping)
             messages.to_left[e] = message

@@ -103,7 +103,7 @@ def sum_up(target: EdgeTarget, outputs: list[ChainSums], n_sweeps: int) -> Estim
     np.maximum.at(r_hat, of_edge, edge_r_hat)
     # What none of n draws showed has together a probability of about 1 / n.
     n_seen = np.minimum(n_effective, len(outputs) * n_sweeps / 4)
-    errors = np.hypot(errors, 1.0 / n_seen[of_edge])
+    errors = np.minimum(np.hypot(errors, 1.0 / n_seen[of_edge]), 1.0)
     largest = np.zeros(n_graphs)
     np.maximum.at(largest, of_edge, errors)
     log_partition, log_errors = _log_partition(target, outputs, n_sweeps, inflation)

@@ -1,18 +1,13 @@
-"""The result of chains on the edges of a problem.
-
-Components that are trees need no chain: belief propagation is exact there.
-"""
+"""The result of chains on the edges of a problem, and its reliability."""
 
 import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray, IntArray
-from permatch.assignment import best_assignment
-from permatch.inference.answer import Diagnostics, InferenceResult
+from permatch._types import FloatArray
+from permatch.inference.answer import InferenceResult
 from permatch.inference.base import Job
-from permatch.inference.belief_propagation import beliefs
 from permatch.inference.chains.edge_estimates import Estimates
 from permatch.inference.chains.edge_run import EdgeChains, run_until
 from permatch.inference.chains.edge_target import EdgeTarget, build_target
@@ -23,36 +18,8 @@ from permatch.inference.chains.report import (
     meets,
 )
 from permatch.inference.chains.run import Schedule
-from permatch.inference.components import Assembly
+from permatch.inference.edge_answers import joined, unmatched, with_trees
 from permatch.problems import Problem
-
-# Trees are solved to this change of a belief: they settle for good.
-_TREE_TOL = 1e-13
-
-
-def trees(problem: Problem) -> BoolArray:
-    """Return which components are trees."""
-    found = problem.structure.components
-    n_left, n_right = found.sizes
-    return found.n_edges < n_left + n_right
-
-
-def add_trees(whole: Assembly, engine: str, job: Job) -> None:
-    """Add the answers for components that are trees, which are exact."""
-    problem = whole.problem
-    part = problem.select(np.nonzero(trees(problem))[0])
-    n_left, n_right = problem.structure.components.sizes
-    longest = int((n_left + n_right).max(initial=0)) + 2
-    found = beliefs(part.problem, tol=_TREE_TOL, max_iter=longest, job=job)
-    answer = InferenceResult(
-        found.log_partition,
-        found.marginals,
-        True,
-        Diagnostics(engine, "asked for", 0, part.problem.structure.n_graphs),
-        unmatched_left=found.unmatched_left,
-        unmatched_right=found.unmatched_right,
-    )
-    whole.add(part, answer)
 
 
 def infer_edges(
@@ -65,20 +32,16 @@ def infer_edges(
     job: Job,
 ) -> InferenceResult:
     """Let chains walk on the components of a problem that are not trees."""
-    if not problem.is_partial:
-        best_assignment(problem)  # or refuse it
-    whole = Assembly(problem)
-    add_trees(whole, "swap_chain", job)
-    others = np.nonzero(~trees(problem))[0]
-    if len(others):
-        part = problem.select(others)
+    whole, is_open = with_trees(problem, "swap_chain", job)
+    if is_open.any():
+        part = problem.select(np.nonzero(is_open)[0])
         target = build_target(part.problem, n_rungs)
         chains = EdgeChains.start(target, n_chains, seed)
         found = run_until(chains, schedule, budget, job)
         warn_if_apart(found)
         answer = report(target, found, n_chains)
         whole.add(part, answer.told(is_converged=meets(answer, schedule.tol)))
-    return whole.result("swap_chain", "asked for")
+    return joined(whole, "swap_chain")
 
 
 def report(target: EdgeTarget, found: Estimates, n_chains: int) -> InferenceResult:
@@ -107,33 +70,17 @@ def report(target: EdgeTarget, found: Estimates, n_chains: int) -> InferenceResu
         n_chains=n_chains,
     )
     sizes = np.maximum(np.diff(structure.left_starts), np.diff(structure.right_starts))
-    sides = (
-        (structure.left, structure.n_left, problem.unmatched_left),
-        (structure.right, structure.n_right, problem.unmatched_right),
-    )
-    left, right = (
-        np.where(free > -np.inf, _rest(nodes, marginals, n), 0.0)
-        for nodes, n, free in sides
-    )
     return replace(
         answer,
         log_partition=values,
         log_partition_error=log_errors,
-        unmatched_left=left,
-        unmatched_right=right,
+        **unmatched(problem, marginals),
     ).told(size=int(sizes.max(initial=0)), n_graphs=structure.n_graphs)
 
 
 def _by_graph(target: EdgeTarget, values: FloatArray) -> FloatArray:
     sums = np.bincount(target.graphs, values, target.problem.structure.n_graphs)
     return sums.astype(float)
-
-
-def _rest(nodes: IntArray, marginals: FloatArray, n: int) -> FloatArray:
-    """Return what the edges of every node leave of one."""
-    rest = np.ones(n)
-    rest -= np.bincount(nodes, marginals, n)
-    return np.clip(rest, 0.0, 1.0)
 
 
 def warn_if_apart(found: Estimates) -> None:
