@@ -15,7 +15,6 @@ from permatch.cli.infer_report import describe_accuracy, show
 from permatch.cli.shared.options import AsJson, Engine, Jobs, argument, optional
 from permatch.cli.shared.terminal import print_summary
 from permatch.errors import InvalidMatchingError, InvalidOptionError, SizeLimitError
-from permatch.scores import EdgeScores
 
 if TYPE_CHECKING:
     from permatch.datasets.score_matrix import ScoreMatrix
@@ -306,6 +305,8 @@ def summarise(
 
 def _edges(source: "ScoreMatrix") -> list[list[int]] | None:
     """Return the nodes of every pair of a table, in the order of its marginals."""
+    from permatch.scores import EdgeScores  # loads the compiler
+
     if not isinstance(source.scores, EdgeScores):
         return None
     return np.stack([source.scores.left, source.scores.right], axis=1).tolist()
