@@ -11,7 +11,6 @@ from permatch._types import FloatArray, IntArray
 from permatch.kernels.path_tree import (
     MOST_DEPTH,
     NODE,
-    ODDS,
     Space,
     Tree,
     bound_roots,
@@ -147,10 +146,10 @@ class Walker:
         is_log = largest > _LARGEST
         links = np.empty((len(plan.nodes), 5))
         links[:, NODE] = plan.nodes
-        links[:, ODDS] = (self.odds if is_log else np.exp(self.odds))[plan.edges]
+        odds = (self.odds if is_log else np.exp(self.odds))[plan.edges]
         nobody = np.zeros(len(plan.starts) - 1, dtype=bool)
         self.tree = Tree(plan.starts, links, nobody, is_log)
-        pass_bounds(self.tree, plan.twins)
+        pass_bounds(self.tree, odds, plan.twins)
         degree = plan.largest_degree
         per_sum = 2.0 * ROUNDING * (degree + 4)
         size = max(largest, 100.0) + math.log(degree + 1)

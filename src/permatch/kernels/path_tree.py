@@ -188,9 +188,16 @@ def lay_links(
 
 
 @njit(cache=True, nogil=True)
-def _send(tree: Tree, twins: IntArray, source: int, target: int) -> None:
+def _send(
+    starts: IntArray,
+    twins: IntArray,
+    odds: FloatArray,
+    is_log: bool,
+    source: FloatArray,
+    target: FloatArray,
+    is_damped: bool,
+) -> None:
     """Send ``A R_v`` below w along all links from w to v, from the links of v."""
-    starts, links, is_log = tree.starts, tree.links, tree.is_log
     most = 0
     for v in range(len(starts) - 1):
         most = max(most, starts[v + 1] - starts[v])
@@ -200,30 +207,32 @@ def _send(tree: Tree, twins: IntArray, source: int, target: int) -> None:
         total = 0.0 if is_log else 1.0
         for e in range(first, last):
             begun[e - first] = total
-            total = _plus(total, links[e, source], is_log)
+            total = _plus(total, source[e], is_log)
         after = -np.inf if is_log else 0.0
         for e in range(last - 1, first - 1, -1):
             others = _plus(begun[e - first], after, is_log)
-            after = _plus(after, links[e, source], is_log)
+            after = _plus(after, source[e], is_log)
             back = twins[e]
-            value = _over(links[back, ODDS], others, is_log)
-            if source == target:  # belief propagation, damped
-                value = _middle(value, links[back, target], is_log)
-            links[back, target] = value
+            value = _over(odds[back], others, is_log)
+            if is_damped:
+                value = _middle(value, target[back], is_log)
+            target[back] = value
 
 
 @njit(cache=True, nogil=True)
-def pass_bounds(tree: Tree, twins: IntArray) -> None:
-    """Fill in what is known of every link."""
-    links = tree.links
-    _send(tree, twins, ODDS, LOW)
-    _send(tree, twins, LOW, HIGH)
-    for e in range(len(links)):
-        links[e, POINT] = _middle(links[e, LOW], links[e, HIGH], tree.is_log)
+def pass_bounds(tree: Tree, odds: FloatArray, twins: IntArray) -> None:
+    """Fill in what is known of every link, from its odds."""
+    starts, links, is_log = tree.starts, tree.links, tree.is_log
+    low, high, point = np.empty_like(odds), np.empty_like(odds), np.empty_like(odds)
+    _send(starts, twins, odds, is_log, odds, low, False)
+    _send(starts, twins, odds, is_log, low, high, False)
+    for e in range(len(odds)):
+        point[e] = _middle(low[e], high[e], is_log)
     for _ in range(_SWEEPS):
-        _send(tree, twins, POINT, POINT)
-    for e in range(len(links)):
-        links[e, POINT] = min(max(links[e, POINT], links[e, LOW]), links[e, HIGH])
+        _send(starts, twins, odds, is_log, point, point, True)
+    for e in range(len(odds)):
+        links[e, ODDS], links[e, LOW], links[e, HIGH] = odds[e], low[e], high[e]
+        links[e, POINT] = min(max(point[e], low[e]), high[e])
 
 
 # Arrays are handed to the functions below one by one: taking them out of a tuple each time
