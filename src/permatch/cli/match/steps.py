@@ -1,6 +1,8 @@
 """What the commands of ``permatch match`` do: read a table, load, decide."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,12 @@ import typer
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
 from permatch.cli.shared.steps import load_kind
-from permatch.errors import FeatureCountError, SizeLimitError, TableError
+from permatch.errors import (
+    FeatureCountError,
+    InfeasibleGraphError,
+    SizeLimitError,
+    TableError,
+)
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
@@ -69,11 +76,22 @@ def load_for(
 
 def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
     """Return the probability of every candidate pair of every graph."""
-    try:
+    with _advice():
         return model.predict_marginals(table.graphs)
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Name the options that help."""
+    try:
+        yield
     except SizeLimitError as err:
         raise SizeLimitError(
             f"{err} On the command line, --no-probabilities finds only the best matching."
+        ) from err
+    except InfeasibleGraphError as err:
+        raise InfeasibleGraphError(
+            f"{err} On the command line, list more pairs, or fit with --unmatched any."
         ) from err
 
 
@@ -85,7 +103,8 @@ def decide(
 ) -> list[IntArray]:
     """Return one matching per graph, from probabilities if they are given."""
     if decision.decode == "mode" or chances is None:
-        return model.predict(table.graphs)
+        with _advice():
+            return model.predict(table.graphs)
     from permatch.decoding import bayes_matching
     from permatch.scores import EdgeScores
 
