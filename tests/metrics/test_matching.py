@@ -45,7 +45,7 @@ def test_lists_must_be_equally_long_and_not_empty(pair):
         hamming_loss(*pair)
 
 
-@pytest.mark.parametrize("wrong", [[0, 0], [0], [0.0, 1.0], [1, -2]])
+@pytest.mark.parametrize("wrong", [[0, 0], [0], [0.0, 1.0], [1, -3]])
 def test_predictions_must_be_matchings(wrong):
     with pytest.raises(InvalidMatchingError):
         hamming_loss([[0, 1]], [wrong])
@@ -61,3 +61,7 @@ def test_a_partner_instead_of_none_is_wrong_and_unknown_nodes_are_left_out():
     assert hamming_loss([[-1, 2, 0, 1]], [[3, 2, -1, 1]]) == 0.5
     assert hamming_loss([[-1, -2, 0, -2]], [[-1, 2, -1, 1]]) == 0.5
     assert hamming_loss([[-2, -2], [0]], [[1, 0], [-1]]) == 0.5
+
+
+def test_a_node_left_to_a_person_counts_as_wrong():
+    assert hamming_loss([[0, 1, -1, -2]], [[0, -2, -2, -2]]) == pytest.approx(2 / 3)

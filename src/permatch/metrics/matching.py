@@ -7,8 +7,9 @@ import numpy as np
 
 from permatch._types import IntArray
 from permatch._validation import check_weights, refuse_masked
+from permatch.decoding.bayes import ABSTAINED
 from permatch.errors import InvalidMatchingError
-from permatch.labels import UNKNOWN, UNMATCHED
+from permatch.labels import UNKNOWN
 
 
 def hamming_loss(
@@ -16,13 +17,15 @@ def hamming_loss(
 ) -> float:
     """Return the share of left nodes with a wrong partner, averaged over graphs.
 
-    A partner instead of none is wrong, and so is none instead of a partner.
+    A partner instead of none is wrong, and so is none instead of a partner, or leaving the
+    node to a person.
 
     Parameters
     ----------
     true, predicted : sequences of matchings
         One integer array per graph: the right node of every left node, -1 if it has none.
-        Nodes whose true partner is -2, unknown, are left out.
+        Nodes whose true partner is -2, unknown, are left out; a predicted -2
+        (``pm.ABSTAINED``) leaves the node to a person.
     sample_weight : array of shape (n,), optional
         Weight of every graph in the average.
 
@@ -46,7 +49,7 @@ def hamming_loss(
         size = len(pair[0])
         a, b = (
             check_matching(pair[0], size, k, UNKNOWN),
-            check_matching(pair[1], size, k, UNMATCHED),
+            check_matching(pair[1], size, k, ABSTAINED),
         )
         wrong = (a != b)[a != UNKNOWN]
         losses.append(wrong.mean() if len(wrong) else 0.0)
