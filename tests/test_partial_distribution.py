@@ -320,6 +320,17 @@ def test_samples_of_a_long_band_have_the_exact_marginals(free, rng):
     assert drawn.dtype == np.intp
 
 
+def test_samples_of_components_whose_nodes_alternate(rng):
+    scores = np.full((8, 8), -INF)
+    for k in (0, 1):  # nodes of even and of odd number, on the right in reverse
+        scores[k::2, 7 - k :: -2] = rng.normal(size=(4, 4))
+    d = make((scores, np.zeros(8), np.zeros(8)))
+    drawn = d.sample(4000, rng=1)
+    assert np.isfinite(d.log_prob(drawn)).all()
+    frequency = (drawn[:, :, None] == np.arange(8)).mean(axis=0)
+    assert np.abs(frequency - d.marginals).max() < 5 * 0.5 / np.sqrt(4000)
+
+
 def test_wide_and_narrow_components_together(rng):
     scores = np.full((30, 32), -INF)
     scores[:26, :26] = rng.normal(size=(26, 26))  # too wide for a table

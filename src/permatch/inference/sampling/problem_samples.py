@@ -63,12 +63,19 @@ class ProblemSamples:
             One matching per row, -1 for unmatched nodes.
         """
         drawn = [source.sample(n, rng, n_jobs) for *_, source in self.parts]
-        if len(drawn) == 1 and len(self.parts[0][0]) == len(self.fixed):
+        if len(drawn) == 1 and _is_whole(*self.parts[0][:2], len(self.fixed)):
             return drawn[0]
         matchings = np.tile(self.fixed, (n, 1))
         for (left, right, _), some in zip(self.parts, drawn, strict=True):
             matchings[:, left] = np.append(right, -1)[some]
         return matchings
+
+
+def _is_whole(left: IntArray, right: IntArray, n_left: int) -> bool:
+    """Return whether a part has all left nodes, and numbers nodes as the problem does."""
+    return np.array_equal(left, np.arange(n_left)) and np.array_equal(
+        right, np.arange(len(right))
+    )
 
 
 def find_samples(problem: Problem, engine: AbstractEngine) -> ProblemSamples:
