@@ -313,7 +313,8 @@ def _count(
     starts: IntArray, links: FloatArray, state: NDArray[np.uint16], w: int, step: int
 ) -> None:
     for e in range(starts[w], starts[w + 1]):
-        state[int(links[e, NODE])] += step
+        node = int(links[e, NODE])
+        state[node] = int(state[node]) + step
 
 
 @njit(cache=True, nogil=True)
