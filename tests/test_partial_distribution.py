@@ -15,7 +15,7 @@ from tests.brute_force import all_matchings, random_problem
 TOL = 1e-9
 INF = np.inf
 
-both_engines = pytest.mark.parametrize("engine", ["enumeration", "frontier"])
+engines = pytest.mark.parametrize("engine", ["enumeration", "frontier", "auto"])
 
 
 def make(parts, engine="frontier", **options):
@@ -62,7 +62,7 @@ def check(d, parts, keep=lambda y: True):
     assert d.kl(d) == 0.0
 
 
-@both_engines
+@engines
 @pytest.mark.parametrize("seed", range(4))
 def test_everything_agrees_with_every_matching(engine, seed):
     rng = np.random.default_rng(seed)
@@ -283,6 +283,44 @@ def test_samples_follow_the_distribution(seed):
     keep = expected > 0
     statistic = ((observed[keep] - expected[keep]) ** 2 / expected[keep]).sum()
     assert chi2.sf(statistic, max(keep.sum() - 1, 1)) > 1e-4
+
+
+APPROXIMATE = [
+    pm.PathTree(tol=0.01),
+    pm.Bethe(),
+    pm.Nesting(tol=0.02),
+    pm.SwapChain(n_sweeps=2000),
+]
+
+
+@pytest.mark.parametrize("engine", APPROXIMATE, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("given", [None, {0: 1, 2: -1}])
+def test_estimates_hang_together(engine, given):
+    rng = np.random.default_rng(0)
+    parts = (rng.normal(size=(4, 5)), np.zeros(4), np.full(5, 0.5))
+    exact, d = make(parts, given=given), make(parts, engine, given=given)
+    assert not d.is_exact
+    assert d.log_partition == pytest.approx(exact.log_partition, abs=0.1)
+    assert d.entropy == pytest.approx(exact.entropy, abs=0.2)
+    assert d.kl(exact) == pytest.approx(0.0, abs=0.1)
+    np.testing.assert_allclose(d.marginals, exact.marginals, atol=0.06)
+    np.testing.assert_allclose(
+        d.marginals.sum(axis=1) + d.unmatched_left, 1.0, rtol=0, atol=0.02
+    )
+    if d.marginal_bounds is not None:
+        for (low, high), truth_ in (
+            (d.marginal_bounds, exact.marginals),
+            (d.unmatched_left_bounds, exact.unmatched_left),
+            (d.unmatched_right_bounds, exact.unmatched_right),
+        ):
+            assert low.shape == high.shape == truth_.shape
+            assert (low <= truth_ + 1e-12).all()
+            assert (truth_ <= high + 1e-12).all()
+    assert (d.marginal_bounds is None) == (engine.name != "path_tree")
+    if given is not None:
+        assert d.marginals[0, 1] == 1.0
+        assert d.unmatched_left[0] == 0.0
+        assert d.unmatched_left[2] == 1.0
 
 
 def test_samples_agree_with_what_is_given(rng):

@@ -4,8 +4,10 @@ All works on reduced scores: their sums are small, so differences such as log-pr
 keep their digits however large the scores are.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.assignment import Assignment, best_assignment
 from permatch.decoding.support import find_support
-from permatch.decoding.totals import on_edges_of, total_scores
+from permatch.decoding.totals import find_edges, on_edges_of, total_scores
 from permatch.inference import AbstractEngine, InferenceResult, require_marginals
 from permatch.inference.base import Samples
 from permatch.inference.sampling.problem_samples import find_samples
@@ -31,6 +33,8 @@ class Conditioned:
         What is left of it.
     is_kept : ndarray of shape (edges of the whole graph,), or None
         Which edges are left; None: all.
+    pairs : mapping from left to right node
+        Pairs known to match.
     engine : AbstractEngine
         Computes the log-partition and the marginals.
     n_jobs : int
@@ -50,6 +54,7 @@ class Conditioned:
 
     problem: Problem
     is_kept: BoolArray | None
+    pairs: Mapping[int, int]
     engine: AbstractEngine
     n_jobs: int
 
@@ -59,8 +64,8 @@ class Conditioned:
     ) -> "Conditioned":
         """Leave out the edges that what is known rules out."""
         if not known:
-            return cls(problem, None, engine, n_jobs)
-        return cls(*condition(problem, known), engine, n_jobs)
+            return cls(problem, None, {}, engine, n_jobs)
+        return cls(*condition(problem, known), known.matched, engine, n_jobs)
 
     def on_all_edges(self, values: FloatArray) -> FloatArray:
         """Return values on the edges of the whole graph, 0 on those ruled out."""
@@ -83,7 +88,19 @@ class Conditioned:
     @cached_property
     def result(self) -> InferenceResult:
         """The answer of the engine for reduced scores."""
-        return self.engine.infer_problem(self.best.reduced, Job(self.n_jobs))
+        reduced, job = self.best.reduced, Job(self.n_jobs)
+        if not self.pairs:
+            return self.engine.infer_problem(reduced, job)
+        # Pairs known to match are taken out: not every engine takes nodes that must be.
+        places = np.array(list(self.pairs)), np.array(list(self.pairs.values()))
+        edges = find_edges(reduced, *places)
+        is_open = np.ones(reduced.structure.n_edges, dtype=bool)
+        is_open[edges] = False
+        free = reduced.unmatched_left.copy(), reduced.unmatched_right.copy()
+        for own, nodes in zip(free, places, strict=True):
+            own[nodes] = 0.0
+        rest = Problem(reduced.structure, reduced.scores, *free).kept(is_open)
+        return _with_pairs(self.engine.infer_problem(rest, job), is_open, *places)
 
     @property
     def log_partition(self) -> float:
@@ -134,3 +151,36 @@ class Conditioned:
                 return -np.inf
             expected += float(np.sum(own[may_be] * values[may_be]))
         return expected
+
+
+def _with_pairs(
+    answer: InferenceResult, is_open: BoolArray, left: IntArray, right: IntArray
+) -> InferenceResult:
+    """Return the answer for the open edges with pairs that match for certain."""
+
+    def edges(values: FloatArray | None, of_pairs: float) -> FloatArray | None:
+        if values is None:
+            return None
+        every = np.full(len(is_open), of_pairs)
+        every[is_open] = values
+        return every
+
+    def nodes(values: FloatArray | None, known: IntArray) -> FloatArray | None:
+        if values is not None:
+            values = values.copy()
+            values[known] = 0.0
+        return values
+
+    def ends(pair: Any, put: Any, *more: Any) -> Any:
+        return None if pair is None else (put(pair[0], *more), put(pair[1], *more))
+
+    return replace(
+        answer,
+        marginals=edges(answer.marginals, 1.0),
+        marginal_errors=edges(answer.marginal_errors, 0.0),
+        unmatched_left=nodes(answer.unmatched_left, left),
+        unmatched_right=nodes(answer.unmatched_right, right),
+        marginal_bounds=ends(answer.marginal_bounds, edges, 1.0),
+        unmatched_left_bounds=ends(answer.unmatched_left_bounds, nodes, left),
+        unmatched_right_bounds=ends(answer.unmatched_right_bounds, nodes, right),
+    )
