@@ -248,8 +248,9 @@ class MatchingDistribution:
         kind, whatever the engine, are split where blocks share less than 1e-12 of the mass,
         and large blocks are sampled by exact rejection; `SizeLimitError` if hardly any draw
         would be accepted, and if nodes of a wide component may stay unmatched.  The
-        exception is ``engine="swap_chain"`` on squares of more than 24 open rows: its
-        samples are states of one Markov chain, approximate and dependent.
+        exception is ``engine="swap_chain"`` on squares of more than 24 open rows and on
+        such wide components: its samples are states of one Markov chain, approximate and
+        dependent.
 
         Parameters
         ----------

@@ -260,3 +260,20 @@ def test_graphs_without_edges(shape):
     assert found.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
     assert (found.unmatched_left == 1).all()
     assert (found.unmatched_right == 1).all()
+
+
+def test_a_distribution_draws_wide_components_from_a_chain(rng):
+    scores = rng.normal(size=(26, 27))  # too wide for exact tables
+    exact = pm.MatchingDistribution(scores, unmatched_left=0.0, unmatched_right=0.0)
+    with pytest.raises(errors.SizeLimitError, match="engine='swap_chain'"):
+        exact.sample(1, rng=0)
+    engine = pm.SwapChain(n_sweeps=100, tempering=4)
+    d = pm.MatchingDistribution(scores, engine, unmatched_left=0.0, unmatched_right=0.0)
+    samples = d.sample(400, rng=0)
+    assert samples.shape == (400, 26)
+    assert (d.sample(3, rng=0) == samples[:3]).all()
+    beliefs_ = pm.Bethe().infer(scores, unmatched_left=0.0, unmatched_right=0.0)
+    assert (samples == -1).mean() == pytest.approx(beliefs_.unmatched_left.mean(), abs=0.03)
+    for sample in samples[:20]:
+        ends = sample[sample >= 0]
+        assert len(set(ends.tolist())) == len(ends)

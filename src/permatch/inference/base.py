@@ -319,6 +319,10 @@ class AbstractEngine(ABC):
         """
         return None
 
+    def own_problem_samples(self, problem: Problem) -> Samples | None:
+        """Return the engine's own samples of a feasible problem too wide for exact ones."""
+        return None
+
     def _attempt(
         self, scores: FloatArray, goal: Goal, job: Job
     ) -> tuple[InferenceResult | None, tuple[str, ...]]:

@@ -27,6 +27,7 @@ from permatch.inference.bethe import Bethe
 from permatch.inference.components import Assembly, errors_of
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
+from permatch.inference.nesting import Nesting
 from permatch.inference.path_tree import PathTree
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
@@ -279,6 +280,12 @@ def _attempts(problem: Problem, goal: Goal, exact_size: int) -> Iterator[Abstrac
     else:
         yield Bethe()
     if not is_slow:
+        yield Nesting(
+            tol=goal.tol,
+            delta=goal.delta,
+            random_state=goal.seed,
+            budget=seconds(_SHARE),
+        )
         tol = goal.tol / goal.factor(n_edges)
         yield SwapChain(tol=tol, random_state=goal.seed, budget=seconds(1.0))
 

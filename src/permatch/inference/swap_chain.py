@@ -28,7 +28,9 @@ from permatch.inference._options import (
 )
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
 from permatch.inference.base import Goal, Job, load_kernels, not_tried
+from permatch.inference.chains.edge_draws import EdgeChainSamples
 from permatch.inference.chains.edge_report import infer_edges
+from permatch.inference.chains.edge_target import edge_rungs
 from permatch.inference.chains.report import certain_answer, meets, warn_if_unmixed
 from permatch.inference.chains.run import (
     MOST_RECORDS,
@@ -50,8 +52,6 @@ _PERIODS = {
 # Numbers that the traces of graphs run side by side may hold.
 _MOST_KEPT = 1 << 24
 _LARGEST_BLOCK = 12
-# Rungs of chains on edges, if not asked for; fewer do not tell the log-partition.
-_EDGE_RUNGS, _FEWEST_EDGE_RUNGS = 12, 4
 #: Sweeps beyond which no chain ever ends.
 MOST_SWEEPS = 10**9
 _FLAGS = (bool, np.bool_)
@@ -190,12 +190,6 @@ class SwapChain(RandomEngine):
         return int(self.tempering)
 
     @property
-    def _n_edge_rungs(self) -> int:
-        """The number of rungs of chains on edges."""
-        n_rungs = self._n_rungs or _EDGE_RUNGS
-        return n_rungs if n_rungs == 1 else max(n_rungs, _FEWEST_EDGE_RUNGS)
-
-    @property
     def n_burned(self) -> int:
         """Sweeps of burn-in."""
         return self.n_sweeps // 2 if self.burn_in is None else self.burn_in
@@ -214,6 +208,10 @@ class SwapChain(RandomEngine):
         if len(scores) <= SubsetDP().max_size:
             return None
         return ChainSamples(self, scores)
+
+    def own_problem_samples(self, problem: Problem) -> EdgeChainSamples:
+        """Return the states of a chain."""
+        return EdgeChainSamples(problem, edge_rungs(self._n_rungs), self.n_burned)
 
     def _attempt(
         self, scores: FloatArray, goal: Goal, job: Job
@@ -268,7 +266,7 @@ class SwapChain(RandomEngine):
             return super()._infer_problem(problem, job)
         return infer_edges(
             problem,
-            self._n_edge_rungs,
+            edge_rungs(self._n_rungs),
             self.n_chains,
             self.random_state,
             Schedule(self.n_burned, self.n_sweeps, self.tol, self.max_sweeps),

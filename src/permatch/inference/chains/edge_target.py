@@ -24,6 +24,8 @@ _HOLES, _STEPS = 1.0, 10
 _RARE = 0.3
 _HALVINGS = 40
 _FIRST_RUNG_ONLY = 1
+# Rungs, if not asked for; the fewest that tell the log-partition.
+_RUNGS, _FEWEST_RUNGS = 12, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,12 @@ class EdgeTarget:
     offsets: FloatArray
     values: FloatArray
     slopes: FloatArray
+
+
+def edge_rungs(n_wanted: int | None) -> int:
+    """Return the number of rungs; None to choose it, 1 for no tempering."""
+    n_rungs = n_wanted or _RUNGS
+    return n_rungs if n_rungs == _FIRST_RUNG_ONLY else max(n_rungs, _FEWEST_RUNGS)
 
 
 def build_target(problem: Problem, n_rungs: int) -> EdgeTarget:

@@ -61,7 +61,7 @@ def _draw(
         filters.n_particles = np.minimum(filters.n_particles, few)
         per_filter = n_sides * int(filters.n_particles.max())
         n_first = max(-(-settings.n_samples // per_filter), _FEWEST_FILTERS)
-    factor = factor_for_all(int(np.sqrt(problem.structure.n_edges)), settings.delta)
+    factor = factor_for_all(problem.structure.n_edges, settings.delta)
 
     def is_good(found: FilterEstimates) -> BoolArray:
         return _is_trusted(filters, found) & (factor * found.largest_errors <= (tol or 0.0))

@@ -86,7 +86,7 @@ def find_samples(problem: Problem, engine: AbstractEngine) -> ProblemSamples:
     problem : Problem
         One graph.
     engine : AbstractEngine
-        Asked for samples of its own, of squares whose nodes must all be matched.
+        Asked for samples of its own where no exact ones are at hand.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def find_samples(problem: Problem, engine: AbstractEngine) -> ProblemSamples:
     if structure.n_left == structure.n_right and problem.is_perfect:
         parts = _square_parts(problem, is_open, engine)
     else:
-        parts = _component_parts(problem, is_open)
+        parts = _component_parts(problem, is_open, engine)
     return ProblemSamples(fixed, parts)
 
 
@@ -120,12 +120,14 @@ def _square_parts(
     (cols,) = np.nonzero(np.isin(found.of_right, is_open))
     has_own = type(engine).own_samples is not AbstractEngine.own_samples
     if len(rows) > _TABLE and not has_own:
-        return _component_parts(problem, is_open)
+        return _component_parts(problem, is_open, engine)
     core = np.ascontiguousarray(problem.dense()[np.ix_(rows, cols)])
     return [(rows, cols, engine.own_samples(core) or MatchingSamples.build(core))]
 
 
-def _component_parts(problem: Problem, is_open: IntArray) -> list[_Part]:
+def _component_parts(
+    problem: Problem, is_open: IntArray, engine: AbstractEngine
+) -> list[_Part]:
     """Return the sources of open components: narrow ones together, others one by one."""
     plan = frontier_plan(problem.structure)
     width, has_free = plan.width[is_open], _has_free_nodes(problem)
@@ -139,13 +141,18 @@ def _component_parts(problem: Problem, is_open: IntArray) -> list[_Part]:
         parts.append((part.left, part.right, FrontierSamples.build(part.problem)))
     for c in is_open[~is_narrow].tolist():
         part = problem.select(np.array([c]))
+        own = engine.own_problem_samples(part.problem) if has_free[c] else None
+        if own is not None:
+            parts.append((part.left, part.right, own))
+            continue
         if has_free[c]:
             n, k = part.problem.structure.n_left, part.problem.structure.n_right
             raise SizeLimitError(
                 "exact samples of components whose nodes may stay unmatched need a width "
                 f"of at most {Frontier().max_width}; that of left node {part.left[0]} "
                 f"({n} x {k} nodes) has at least {plan.width[c]}. Leave out edges that "
-                "hardly matter, or fix known pairs (given={left: right})."
+                "hardly matter, fix known pairs (given={left: right}), or use "
+                "engine='swap_chain', whose samples are approximate."
             )
         source = MatchingSamples.build(part.problem.dense())
         parts.append((part.left, part.right, source))
