@@ -116,8 +116,8 @@ class FeatureTable:
         )
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
-        """Return whether an engine may be exact here: only trying tells."""
-        return True
+        """Return whether an engine may be exact here: only trying tells for certain."""
+        return engine.is_exact_for(1)
 
     @cached_property
     def graph_of_edge(self) -> IntArray:
