@@ -40,10 +40,10 @@ def test_against_sets_of_pairs(seed, n_left, n_right):
 
 def test_links_nobody_can_judge_are_left_out():
     quality = link_quality([[0, -2, -2, -1]], [[0, 1, -1, -1]])
-    assert quality == LinkQuality(n_true=1, n_found=1, n_right=1)
+    assert quality == LinkQuality(n_true=1, n_found=1, n_correct=1)
     # Right node 0 belongs to left node 0: whoever else gets it, wrongly so.
     quality = link_quality([[0, -2]], [[-1, 0]])
-    assert quality == LinkQuality(n_true=1, n_found=1, n_right=0)
+    assert quality == LinkQuality(n_true=1, n_found=1, n_correct=0)
 
 
 def test_nothing_found_and_nothing_to_find():

@@ -20,35 +20,35 @@ class LinkQuality:
         Links that are known.
     n_found : int
         Links found, where it is known whether they are right.
-    n_right : int
+    n_correct : int
         Those of them that are right.
 
     Examples
     --------
     >>> from permatch.metrics import LinkQuality
-    >>> LinkQuality(n_true=4, n_found=2, n_right=2).recall
+    >>> LinkQuality(n_true=4, n_found=2, n_correct=2).recall
     0.5
     """
 
     n_true: int
     n_found: int
-    n_right: int
+    n_correct: int
 
     @property
     def precision(self) -> float:
         """Share of the links found that are right; 1 if none was found."""
-        return self.n_right / self.n_found if self.n_found else 1.0
+        return self.n_correct / self.n_found if self.n_found else 1.0
 
     @property
     def recall(self) -> float:
         """Share of the true links that were found; 1 if there are none."""
-        return self.n_right / self.n_true if self.n_true else 1.0
+        return self.n_correct / self.n_true if self.n_true else 1.0
 
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
         total = self.n_true + self.n_found
-        return 2.0 * self.n_right / total if total else 1.0
+        return 2.0 * self.n_correct / total if total else 1.0
 
 
 def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
@@ -77,7 +77,7 @@ def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
             "true and predicted must be lists of equal length, one matching per graph; got "
             f"{len(true)} and {len(predicted)}."
         )
-    n_true = n_found = n_right = 0
+    n_true = n_found = n_correct = 0
     for k, pair in enumerate(zip(true, predicted, strict=True)):
         known, found = (np.asarray(one) for one in pair)
         if known.ndim != 1 or known.shape != found.shape:
@@ -89,5 +89,5 @@ def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
         is_judged = is_link & ((known != UNKNOWN) | np.isin(found, known[known >= 0]))
         n_true += int((known >= 0).sum())
         n_found += int(is_judged.sum())
-        n_right += int((is_link & (known == found)).sum())
-    return LinkQuality(n_true, n_found, n_right)
+        n_correct += int((is_link & (known == found)).sum())
+    return LinkQuality(n_true, n_found, n_correct)

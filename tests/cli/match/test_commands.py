@@ -161,7 +161,8 @@ def test_predict_and_evaluate_agree_with_the_library(call, tables, model_file, t
     assert answer["expected_calibration_error"] == pytest.approx(error)
     # Every node has a partner: one number for precision, recall and F1.
     right = sum((a == b).sum() for a, b in zip(matchings, table.matchings, strict=True))
-    assert answer["n_right"] == right
+    assert answer["n_correct"] == right
+    assert answer["n_right"] == sum(graph.n_right for graph in table.graphs)
     assert answer["n_true"] == answer["n_found"] == answer["n_left"]
     assert answer["precision"] == answer["recall"] == right / answer["n_left"]
     assert answer["f1"] == pytest.approx(answer["precision"])
@@ -459,6 +460,9 @@ def test_help_teaches_by_example(call, command, flag):
         ["predict", "MODEL", "TRAIN", "--no-probabilities", "--marginals"],
         ["predict", "MODEL", "TRAIN", "--no-probabilities", "--decode", "bayes"],
         ["predict", "MODEL", "TRAIN", "--false", "2"],
+        ["predict", "MODEL", "TRAIN", "--threshold", "0.3"],
+        ["predict", "MODEL", "TRAIN", "--threshold", "0.9", "--decode", "bayes"],
+        ["predict", "MODEL", "TRAIN", "--threshold", "0.9", "--no-probabilities"],
         ["predict", "MODEL", "TRAIN", "--decode", "bayes", "--false", "-1"],
         ["predict", "MODEL", "TRAIN", "--out", "TRAIN"],
         ["predict", "MODEL", "TRAIN", "--out", "MODEL"],
@@ -847,3 +851,20 @@ def test_a_table_without_graphs(call, linked, tmp_path):
     answer = json.loads(call("evaluate", model, one, "--json").stdout)
     assert answer["n_graphs"] == 1
     assert answer["n_pairs"] == len(lines) - 1
+
+
+def test_links_above_a_threshold(call, linked):
+    test, path, _ = linked
+    result = call("predict", path, test, "--threshold", 0.8, "--links-only")
+    rows = read_rows(result.stdout)
+    links = load(path).predict_links(read_edge_table(test).graphs, threshold=0.8)
+    found = sorted(float(row["probability"]) for row in rows)
+    np.testing.assert_allclose(found, links["probability"][::-1])
+    assert result.stderr == (
+        f"note: {len(rows)} links, expected precision {links['precision'][-1]:.4f}, "
+        f"recall {links['recall'][-1]:.4f}\n"
+    )
+    answer = call("evaluate", path, test, "--threshold", 0.8, "--json")
+    assert json.loads(answer.stdout)["n_found"] == len(rows)
+    assert json.loads(answer.stdout)["decode"] == "threshold 0.8"
+    assert call("predict", path, test, "--threshold", 1.0, "--links-only").exit_code == OK

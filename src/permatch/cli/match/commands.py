@@ -165,7 +165,9 @@ def predict(
     like that of fit; labels are ignored, features are found by name.
 
     With --decode bayes the expected cost of the decisions is least; a node can
-    be left to a person at the cost --abstain (decision "review").
+    be left to a person at the cost --abstain (decision "review").  With
+    --threshold all pairs above a probability are links; the precision and
+    recall to expect are reported.
 
     [bold]Examples[/bold]
 
@@ -173,6 +175,7 @@ def predict(
       permatch match predict model.json new.csv --links-only --out links.csv
       permatch match predict model.json new.csv --decode bayes --false 5
       permatch match predict model.json new.csv --decode bayes --abstain 0.1
+      permatch match predict model.json new.csv --threshold 0.9 2> expected.txt
       permatch match predict model.json new.csv --marginals > pairs.csv
     """  # fmt: skip
     decision.check(has_probabilities=not no_probabilities)
@@ -222,7 +225,7 @@ def evaluate(
     model, table = load_for(model_file, edges, columns, "required", use)
     chances = None if no_probabilities else pair_probabilities(model, table)
     matchings = decide(model, table, chances, decision)
-    source = {"model": str(model_file), "edges": edges, "decode": decision.decode}
+    source = {"model": str(model_file), "edges": edges, "decode": decision.words}
     summary = source | describe_evaluation(model, table, matchings, chances)
     print_summary(summary, as_json, show_evaluation)
 

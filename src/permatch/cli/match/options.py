@@ -113,6 +113,17 @@ class Decision:
             rich_help_panel=_DECISION,
         ),
     ] = "mode"
+    threshold: Annotated[
+        float | None,
+        optional(
+            "--threshold",
+            metavar="P",
+            min=0.5,
+            max=1.0,
+            help="Link all pairs with at least this probability, instead of --decode.",
+            rich_help_panel=_DECISION,
+        ),
+    ] = None
     missed: Annotated[
         float | None, _cost("--missed", "Cost of no link where there is one. Default: 1.")
     ] = None
@@ -128,6 +139,11 @@ class Decision:
     ] = None
 
     @property
+    def words(self) -> str:
+        """What was decided by."""
+        return self.decode if self.threshold is None else f"threshold {self.threshold:g}"
+
+    @property
     def given(self) -> dict[str, float]:
         """The costs that are given."""
         names = ("missed", "false", "wrong", "abstain")
@@ -136,6 +152,14 @@ class Decision:
 
     def check(self, *, has_probabilities: bool) -> None:
         """Refuse costs that nothing depends on, and decisions without probabilities."""
+        if self.threshold is not None and (self.decode == "bayes" or self.given):
+            raise typer.BadParameter(
+                "--threshold excludes --decode bayes and costs; drop one of them."
+            )
+        if self.threshold is not None and not has_probabilities:
+            raise typer.BadParameter(
+                "--threshold needs probabilities; drop --no-probabilities."
+            )
         if self.given and self.decode != "bayes":
             option = f"--{next(iter(self.given))}"
             raise typer.BadParameter(f"{option} needs --decode bayes; add it.")

@@ -110,7 +110,7 @@ def describe_evaluation(
         **_describe_graphs(table),
         "n_true": links.n_true,
         "n_found": links.n_found,
-        "n_right": links.n_right,
+        "n_correct": links.n_correct,
         "n_review": int(sum((matching < -1).sum() for matching in matchings)),
         "precision": links.precision,
         "recall": links.recall,
@@ -127,15 +127,15 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     table = facts()
     table.add_row("model", Text(summary["model"]))
     table.add_row("graphs", Text(f"{summary['edges']}: {_graphs_in_words(summary)}"))
-    n_right = summary["n_right"]
+    n_correct = summary["n_correct"]
     table.add_row(
         "precision",
-        f"{summary['precision']:.4f}, {n_right} of {plural(summary['n_found'], 'link')} "
+        f"{summary['precision']:.4f}, {n_correct} of {plural(summary['n_found'], 'link')} "
         f"found ({summary['decode']})",
     )
     table.add_row(
         "recall",
-        f"{summary['recall']:.4f}, {n_right} of {plural(summary['n_true'], 'true link')}",
+        f"{summary['recall']:.4f}, {n_correct} of {plural(summary['n_true'], 'true link')}",
     )
     table.add_row("F1", f"{summary['f1']:.4f}")
     if summary["n_review"]:

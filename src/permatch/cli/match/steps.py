@@ -102,6 +102,8 @@ def decide(
     decision: Decision,
 ) -> list[IntArray]:
     """Return one matching per graph, from probabilities if they are given."""
+    if decision.threshold is not None and chances is not None:
+        return _links_above(table, chances, decision.threshold)
     if decision.decode == "mode" or chances is None:
         with _advice():
             return model.predict(table.graphs)
@@ -121,3 +123,32 @@ def decide(
         unmatched_right=alone[1] if free else None,
         costs=decision.costs(),
     )
+
+
+def _links_above(
+    table: "EdgeTable", chances: list[FloatArray], threshold: float
+) -> list[IntArray]:
+    """Return the links of at least some probability, and say how good they should be."""
+    from permatch.estimators.links import link_table
+
+    links = link_table(table.graphs, chances, threshold)
+    matchings = [np.full(graph.n_left, -1, dtype=np.intp) for graph in table.graphs]
+    taken: set[tuple[int, int]] = set()
+    for g, i, j in zip(
+        links["graph"].tolist(),
+        links["left"].tolist(),
+        links["right"].tolist(),
+        strict=True,
+    ):
+        # The most probable link of a node counts; two are there by a tie or by noise.
+        if matchings[g][i] < 0 and (g, j) not in taken:
+            matchings[g][i] = j
+            taken.add((g, j))
+    n_links = len(links["graph"])
+    if n_links:
+        typer.echo(
+            f"note: {n_links} links, expected precision {links['precision'][-1]:.4f}, "
+            f"recall {links['recall'][-1]:.4f}",
+            err=True,
+        )
+    return matchings
