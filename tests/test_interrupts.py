@@ -66,7 +66,7 @@ CASES = {
     ),
     "path_tree": (
         lambda: pm.PathTree().infer(np.eye(3), unmatched_left=0.0, unmatched_right=0.0),
-        lambda: pm.PathTree(tol=1e-9, max_steps=10**9).infer(
+        lambda: pm.PathTree(tol=1e-9, max_steps=10**6).infer(
             flat, unmatched_left=0.0, unmatched_right=0.0
         ),
     ),

@@ -283,5 +283,7 @@ def test_options_are_checked():
         pm.PathTree(tol=-0.1)
     with pytest.raises(errors.InvalidOptionError, match="max_steps of PathTree"):
         pm.PathTree(max_steps=-1)
+    with pytest.raises(errors.InvalidOptionError, match="must be at most 5000000"):
+        pm.PathTree(max_steps=10**9)
     with pytest.raises(errors.InvalidOptionError, match="budget of PathTree"):
         pm.PathTree(budget=0)

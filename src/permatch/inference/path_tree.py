@@ -10,7 +10,6 @@ from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.errors import InvalidOptionError, PartialMatchingError
 from permatch.inference._options import (
-    MOST_DRAWS,
     check_budget,
     check_limited_count,
     check_number,
@@ -27,6 +26,8 @@ from permatch.scores import stacked_problem
 _SHARE_OF_SUM = 0.25
 # Seconds of a node, roughly, at a tolerance of 1; no smaller tolerance is counted with.
 _SECONDS, _LEAST_TOL = 2e-7, 1e-6
+# Takes a second or two, in which no Ctrl-C is heard.
+_MOST_STEPS = 5_000_000
 _SIDES = ("left", "right", "both")
 
 
@@ -52,7 +53,8 @@ class PathTree(AbstractEngine):
         Width of the intervals asked for: of the probability that a node stays unmatched,
         and of all its edges.  0 walks the whole tree, for tiny graphs.
     max_steps : int
-        Most nodes of the tree visited for a node; its intervals then stay wider, which
+        Most nodes of the tree visited for a node, up to 5 million; those with many
+        neighbours count more.  Its intervals then stay wider, which
         ``diagnostics.is_converged`` and ``notes`` report.
     sides : {"both", "left", "right"}
         The side whose nodes are refined.  With "left", every edge is, and bounds for right
@@ -99,7 +101,7 @@ class PathTree(AbstractEngine):
                 "sides of PathTree must be one of 'both', 'left' and 'right'; got "
                 f"{self.sides!r}."
             )
-        steps = check_limited_count(self.max_steps, "max_steps of PathTree", 0, MOST_DRAWS)
+        steps = check_limited_count(self.max_steps, "max_steps of PathTree", 0, _MOST_STEPS)
         keep(
             self,
             tol=check_number(self.tol, "tol of PathTree", 0.0, 1.0),

@@ -197,7 +197,6 @@ class Walker:
                         totals, widths, counts,
                     ),
                     len(some),
-                    8,
                 )  # fmt: skip
                 self._spaces.append(space)
 

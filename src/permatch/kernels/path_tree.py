@@ -50,11 +50,14 @@ _LINK, _PENDING = range(2)
 _ON_PATH = 1 << 15
 #: No path is longer, so that the counts fit.
 MOST_DEPTH = 60_000
-# A walk begins with this share of the tolerance as its threshold; a threshold that was too
-# high is lowered to so much of it, and by a power of the factor that the width is off.
-_FIRST_SHARE, _LOWER, _POWER = 0.05, 0.8, 1.3
+# A walk begins with a threshold of so much times a power of the tolerance: the smaller that
+# is, the more cuts share it.  A threshold that was too high is lowered to so much of it,
+# and by a power of the factor that the width is off.
+_FIRST, _FIRST_POWER, _LOWER, _POWER = 0.4, 1.4, 0.8, 1.3
 # Where so small a share does not do, the whole tree is walked.
 _LEAST_SHARE, _EVERYTHING = 1e-9, -1.0
+# A node with more neighbours to look at counts as several steps.
+_LINKS_PER_STEP = 32
 # Sweeps of belief propagation.
 _SWEEPS = 6
 
@@ -276,6 +279,7 @@ def _enter(
     sums: FloatArray,
     threshold: float,
     floor: int,
+    counts: IntArray,
 ) -> int:
     """Sum over the links of a node that are cut; the others are added to the pending.
 
@@ -287,6 +291,7 @@ def _enter(
     # Neighbours of nodes that may go do not, but have lost some: bounds are not known yet.
     has_lost = floor > 0 and may_go[w]
     floor_here = 0 if may_go[w] else floor
+    n_seen = starts[w + 1] - starts[w]
     for e in range(starts[w], starts[w + 1]):
         x = int(links[e, NODE])
         on_path = state[x]
@@ -296,6 +301,7 @@ def _enter(
         if on_path > 0 or has_lost:
             one, other = _cut(starts, links, may_go, is_log, state, e, floor)
             about = min(max(about, one), other)
+            n_seen += starts[x + 1] - starts[x]
         gain = _share(weight, other, is_log) - _share(weight, one, is_log)
         if gain > threshold and other > one:
             pending[n_pending] = e
@@ -305,16 +311,21 @@ def _enter(
             high = _plus(high, other, is_log)
             point = _plus(point, about, is_log)
     sums[LOW], sums[HIGH], sums[POINT] = low, high, point
+    counts[0] += 1 + n_seen // _LINKS_PER_STEP
     return n_pending
 
 
 @njit(cache=True, nogil=True)
 def _count(
-    starts: IntArray, links: FloatArray, state: NDArray[np.uint16], w: int, step: int
+    starts: IntArray, links: FloatArray, state: NDArray[np.uint16], w: int, is_on: bool
 ) -> None:
+    """Let the neighbours of a node know that it is on the path, or no more."""
     for e in range(starts[w], starts[w + 1]):
-        node = int(links[e, NODE])
-        state[node] = int(state[node]) + step
+        x = int(links[e, NODE])
+        if is_on:
+            state[x] += 1
+        else:
+            state[x] -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -336,17 +347,16 @@ def _descend(
         here = frames[depth, _LINK]
         w = int(links[here, NODE])
         if is_new:
-            counts[0] += 1
             counts[2] = max(counts[2], depth)
             frames[depth, _PENDING] = n_pending
             state[w] += _ON_PATH
             is_last = counts[0] >= counts[1] or depth == len(frames) - 1
             n_pending = _enter(
                 starts, links, may_go, is_log, state, pending, n_pending, w,
-                values[depth], np.inf if is_last else threshold, floor,
+                values[depth], np.inf if is_last else threshold, floor, counts,
             )  # fmt: skip
             if n_pending > frames[depth, _PENDING]:
-                _count(starts, links, state, w, 1)
+                _count(starts, links, state, w, True)
         if n_pending > frames[depth, _PENDING]:
             n_pending -= 1
             e = pending[n_pending]
@@ -357,7 +367,7 @@ def _descend(
             is_new = True
             continue
         if not is_new:
-            _count(starts, links, state, w, -1)
+            _count(starts, links, state, w, False)
         state[w] -= _ON_PATH
         odds = links[here, ODDS]
         low = _over(odds, values[depth, HIGH], is_log)
@@ -434,7 +444,7 @@ def _walk(
     links, is_log = tree.links, tree.is_log
     one = 0.0 if is_log else 1.0
     weight = _over(one, _sum_terms(terms, 2, is_log), is_log)
-    _count(tree.starts, links, space.state, root, 1)
+    _count(tree.starts, links, space.state, root, True)
     for k in range(len(terms)):
         gain = _share(weight, terms[k, 1], is_log) - _share(weight, terms[k, 0], is_log)
         if gain <= threshold or space.counts[0] >= space.counts[1]:
@@ -447,7 +457,7 @@ def _walk(
         terms[k, 0] = max(terms[k, 0], low)
         terms[k, 1] = min(terms[k, 1], high)
         terms[k, 2] = min(max(about, terms[k, 0]), terms[k, 1])
-    _count(tree.starts, links, space.state, root, -1)
+    _count(tree.starts, links, space.state, root, False)
 
 
 @njit(cache=True, nogil=True)
@@ -484,7 +494,7 @@ def _bound_root(
         if threshold == _EVERYTHING:
             break
         if threshold == 0.0:
-            threshold = _FIRST_SHARE * tol
+            threshold = _FIRST * tol**_FIRST_POWER
         else:
             threshold *= min(0.5, _LOWER * (tol / width) ** _POWER)
         if threshold <= _LEAST_SHARE * tol:  # estimates have misled
