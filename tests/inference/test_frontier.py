@@ -90,6 +90,17 @@ def test_widths(rng):
     assert max(width_of(mixed)) <= 7
 
 
+def test_many_starts_are_tried_where_it_pays(rng):
+    graphs = [np.where(rng.random((30, 30)) < 0.15, 0.0, -np.inf) for _ in range(4)]
+    problem, _ = check_problem(graphs, 0.0, 0.0)
+    tried = frontier_plan(problem.structure).log2_cost.sum()
+    problem, _ = check_problem([graph[::-1] for graph in graphs], 0.0, 0.0)
+    again = frontier_plan(problem.structure).log2_cost.sum()
+    assert tried == pytest.approx(again, abs=8.0)  # the numbering hardly matters
+    natural = 4 * (30 + np.log2(150))
+    assert tried < natural - 20.0
+
+
 def test_a_tree_is_narrow(rng):
     n = 200
     parent = np.array([rng.integers(max(0, i - 20), i) for i in range(1, n)])

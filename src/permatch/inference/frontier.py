@@ -99,7 +99,8 @@ class Frontier(AbstractEngine):
         structure = problem.structure
         plan = frontier_plan(structure)
         check_width(structure, plan, self.max_width)
-        check_memory(plan, plan.largest + math.log2(job.n_jobs), job.n_jobs)
+        at_once = min(job.n_jobs, max(len(plan.tasks) - 1, 1))
+        check_memory(plan, plan.largest + math.log2(at_once), at_once)
         best = best_assignment(problem)
         reduced, ends = best.reduced, plan.tasks
         found = Found(

@@ -6,8 +6,8 @@ open nodes at a step are its width: the tables of `frontier` have 2^width entrie
 
 A side has its nodes in two orders: as they are numbered, and by a greedy choice, which
 takes the node that opens least and closes most, and of several the one that was met first.
-It begins as far out as it can.  Both take a time near linear in the edges; a walk that
-grows too wide is given up at once.
+It begins anywhere, at first as far out as it can.  An order takes a time near linear in
+the edges; a walk that grows too wide is given up at once.
 """
 
 import numpy as np
@@ -15,6 +15,8 @@ from numba import njit
 
 #: Walks of more open nodes are not planned: they would take years.
 MOST_OPEN = 40
+#: Where an order begins, if not at a node.
+AS_NUMBERED, FAR_OUT = -2, -1
 #: Tables are at least so large, as a power of two: narrower walks cost the same.
 NARROW = 5
 
@@ -141,7 +143,9 @@ _EVEN = 1 << 30
 
 
 @njit(cache=True, nogil=True)
-def _fill_greedy(first, starts, ends, other_starts, other_ends, rest, met, gain, order):
+def _fill_greedy(
+    first, starts, ends, other_starts, other_ends, rest, met, gain, order, most_open
+):
     """Fill `order` by the greedy choice; return whether it stays narrow enough to do so.
 
     `met` numbers the nodes of the walked side as they are met, else -1; `gain` is what each
@@ -166,7 +170,7 @@ def _fill_greedy(first, starts, ends, other_starts, other_ends, rest, met, gain,
     n_heap = 1
     n_open = 0
     n_done = 0
-    while n_heap > 0 and n_open <= MOST_OPEN:
+    while n_heap > 0 and n_open <= most_open:
         top = _pop(heap, n_heap)
         n_heap -= 1
         i = seen[top & ((1 << _BITS) - 1)]
@@ -209,16 +213,21 @@ def _fill_greedy(first, starts, ends, other_starts, other_ends, rest, met, gain,
 
 
 @njit(cache=True, nogil=True)
-def try_order(side, nodes, order, limit, is_greedy):
-    """Fill an order of one side; return its cost, infinite if above `limit`, and width."""
+def try_order(side, nodes, order, first, limit, most_open):
+    """Fill an order of one side; return its cost, infinite if above `limit`, and width.
+
+    The nodes are taken as they are numbered if `first` is `AS_NUMBERED`, else greedily from
+    node `first` on, or from `FAR_OUT`, and given up if more than `most_open` are open.
+    """
     starts, ends, other_starts, other_ends, rest, met, other_met, gain = side
     order[:] = nodes
-    if is_greedy:
-        first = _farthest(
-            nodes, starts, ends, other_starts, other_ends, met, other_met, gain
-        )
+    if first != AS_NUMBERED:
+        if first == FAR_OUT:
+            first = _farthest(
+                nodes, starts, ends, other_starts, other_ends, met, other_met, gain
+            )
         if not _fill_greedy(
-            first, starts, ends, other_starts, other_ends, rest, met, gain, order
+            first, starts, ends, other_starts, other_ends, rest, met, gain, order, most_open
         ):
-            return np.inf, MOST_OPEN + 1
+            return np.inf, most_open + 1
     return _cost_of(order, starts, ends, other_starts, rest, limit)

@@ -1,7 +1,7 @@
 """How the frontier walks every component, and what that costs.
 
-The nodes of either side are walked as they are numbered, or by a greedy choice, whichever
-is cheapest; the first order that is cheap enough is taken.
+The nodes of either side are walked as they are numbered, or by a greedy choice from one of
+many nodes on, whichever is cheapest; the first order that is cheap enough is taken.
 
 The plan is three arrays.  A row of `steps` is a node of the walked side, where its rows of
 `links` and `closes` begin, and the number of open nodes before and after it opens its own.
@@ -19,15 +19,23 @@ import numpy as np
 from numba import njit
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch.kernels.frontier_order import MOST_OPEN, close_all, try_order
+from permatch.kernels.frontier_order import (
+    AS_NUMBERED,
+    FAR_OUT,
+    MOST_OPEN,
+    close_all,
+    try_order,
+)
 
 # log2 of the seconds of an elementary step, and of the steps of what takes long.
-_LOG2_SECONDS, _LOG2_LONG = -32.0, 24.0
+_LOG2_SECONDS, _LOG2_LONG = -31.5, 24.0
 #: Entries of tables that are all kept; beyond, some are computed a second time.
 MOST_KEPT = 2.0**27
-# Elementary steps per edge of a walk that is good enough: looking for a better one takes
-# longer than it.
-_ENOUGH = 128.0
+# Elementary steps per edge of a walk that is good enough, at first and per start tried:
+# looking for a better one takes longer than it.
+_ENOUGH, _TRIAL = 128.0, 512.0
+# Edges that are looked at to find a better start.
+_MOST_EDGES = 1 << 17
 # Elementary steps of one task.
 _STEPS_PER_TASK = 2.0**24
 
@@ -127,19 +135,27 @@ def _choose(left, right, own, other):
     n_edges = 0
     for i in own:
         n_edges += left[0][i + 1] - left[0][i]
+    n_starts = 4 + min(2 * max(len(own), len(other)), _MOST_EDGES // n_edges)
+    if n_edges == len(own) * len(other):
+        n_starts = 2  # any order is as good
     cost, width, is_right, best = np.inf, MOST_OPEN + 1, False, own.copy()
-    for trial in range(4):
+    for trial in range(n_starts):
+        if cost <= (_ENOUGH if trial < 4 else _TRIAL * trial) * n_edges:
+            break
         walks_right = trial % 2 == 1
         nodes = other if walks_right else own
+        first = AS_NUMBERED if trial < 2 else FAR_OUT
+        if trial >= 4:
+            first = nodes[trial // 2 * 7919 % len(nodes)]
+        # A wider walk may be the cheaper one, if it is not much wider.
+        most_open = min(MOST_OPEN, width + 1)
         order = np.empty(len(nodes), np.int64)
         if walks_right:
-            found, n_open = try_order(right, nodes, order, cost, trial > 1)
+            found, n_open = try_order(right, nodes, order, first, cost, most_open)
         else:
-            found, n_open = try_order(left, nodes, order, cost, trial > 1)
+            found, n_open = try_order(left, nodes, order, first, cost, most_open)
         if found < cost:
             cost, width, is_right, best = found, n_open, walks_right, order
-        if cost <= _ENOUGH * n_edges:
-            break
     return cost, width, is_right, best
 
 
