@@ -237,7 +237,8 @@ def _close(
     structure: Structure, is_match: BoolArray, is_open: BoolArray, k: int
 ) -> KnownEdges:
     """Close the edges of nodes whose partner is known; refuse two partners of a node."""
-    is_taken = []
+    is_open = is_open & ~is_match
+    is_complete = not is_open.any()
     for side, ends, others, n_nodes in (
         ("left", structure.left, structure.right, structure.n_left),
         ("right", structure.right, structure.left, structure.n_right),
@@ -251,7 +252,6 @@ def _close(
                 f"a node must have at most one partner; the label of graph {k} matches "
                 f"{side} node {node} to {other} nodes {first} and {second}. Drop one."
             )
-        is_taken.append(partners[ends] > 0)
-    return KnownEdges(
-        structure, is_match, is_open & ~is_taken[0] & ~is_taken[1] & ~is_match
-    )
+        if not is_complete:
+            is_open &= partners[ends] == 0
+    return KnownEdges(structure, is_match, is_open)

@@ -151,6 +151,8 @@ class Structure:
 
     def find(self, left: IntArray, right: IntArray) -> IntArray:
         """Return the edges that join some pairs of nodes; -1 where there is none."""
+        if self.n_edges == self.n_left * self.n_right:
+            return left * self.n_right + right
         found = np.full(len(left), -1, dtype=np.int64)
         first, last = self.starts[left], self.starts[left + 1]
         # A search by halves in all rows at once.

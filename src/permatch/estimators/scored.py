@@ -82,8 +82,8 @@ def score_graphs(
     for k, graph in enumerate(graphs):
         with np.errstate(over="ignore", invalid="ignore"):  # caught at once
             scores = graph.edge_features @ coef
-            ends = parameters.unmatched(graph, weights)
-        finite = [values[values != -np.inf] for values in (scores, *ends)]
+            ends = () if parameters.is_default else parameters.unmatched(graph, weights)
+        finite = [scores, *(values[values != -np.inf] for values in ends)]
         largest = max(np.abs(values).max(initial=0.0) for values in finite)
         if not largest <= MAX_SCORE:  # false for NaN too
             raise PrecisionError(
@@ -92,8 +92,9 @@ def score_graphs(
                 "large number, in both fit and predict."
             )
         tables.append(graph.with_scores(scores))
-        left.append(ends[0])
-        right.append(ends[1])
+        if ends:
+            left.append(ends[0])
+            right.append(ends[1])
     unmatched = {"unmatched_left": left, "unmatched_right": right}
     return Scored(graphs, tables, {} if parameters.is_default else unmatched)
 

@@ -50,9 +50,11 @@ class Parameters:
         self, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Return the weights of edges, left nodes and right nodes, and the intercept."""
-        ends = np.cumsum([self.n_edge, self.n_left, self.n_right])
-        coef, left, right, rest = np.split(weights, ends)
-        return coef, left, right, float(rest[0]) if self.is_any else 0.0
+        first = self.n_edge
+        middle = first + self.n_left
+        last = middle + self.n_right
+        intercept = float(weights[last]) if self.is_any else 0.0
+        return weights[:first], weights[first:middle], weights[middle:last], intercept
 
     def join(
         self, coef: FloatArray, left: FloatArray, right: FloatArray, intercept: float
