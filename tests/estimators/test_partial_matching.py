@@ -7,6 +7,7 @@ from sklearn.base import clone
 import permatch as pm
 from permatch import errors
 from permatch.graphs import BipartiteGraph
+from permatch.labels import check_known
 
 COEF = np.array([1.5, -1.0])
 LEFT, RIGHT, INTERCEPT = np.array([0.8]), np.array([-0.5]), 0.3
@@ -242,6 +243,25 @@ def test_decoding_agrees_with_the_distribution(costs, model, data):
         np.testing.assert_array_equal(one.mode(), model.predict([graph])[0])
 
 
+def test_unequal_arrays_are_decoded_as_the_distribution_does(rng):
+    graphs = [*rng.normal(size=(10, 3, 5, 2)), *rng.normal(size=(10, 4, 2, 2))]
+    labels = [
+        pm.MatchingDistribution(graph @ COEF).sample(1, rng=k)[0]
+        for k, graph in enumerate(graphs)
+    ]
+    model = pm.MAPMatching(1e-2).fit(graphs, labels)
+    assert model.unmatched_ == "larger"
+    for graph, found in zip(graphs, model.predict(graphs, decode="bayes"), strict=True):
+        one = model.distribution(graph)
+        np.testing.assert_array_equal(one.bayes_matching(), found)
+        assert (found >= 0).sum() == min(graph.shape[:2])
+    log_probs = [
+        model.distribution(graph).log_prob(label)
+        for graph, label in zip(graphs, labels, strict=True)
+    ]
+    assert model.log_likelihood(graphs, labels) == pytest.approx(np.mean(log_probs))
+
+
 def test_samples_are_those_of_the_distribution(model, data):
     graphs = data[0][:3]
     drawn = model.sample(graphs, 3000, rng=0)
@@ -348,6 +368,46 @@ def test_the_search_of_max_margin(rng, tmp_path):
     np.testing.assert_array_equal(pm.load(tmp_path / "model.json").coef_, model.coef_)
     with pytest.raises(errors.InvalidOptionError, match="above 0"):
         pm.MaxMarginMatchingCV([0.0]).fit(graphs, labels)
+
+
+def random_graph(rng, nodes):
+    """A graph of up to 4 x 4 nodes, perhaps without edges."""
+    n, k = rng.integers(0, 5, size=2)
+    is_edge = rng.random((n, k)) < rng.random()
+    own = {}
+    if nodes:
+        own = {"left_features": rng.normal(size=(n, 1)), "right_features": np.ones((k, 2))}
+    x = rng.normal(size=(n, k, 2)) * 10.0 ** rng.integers(-2, 3)
+    if rng.random() < 0.5:
+        return BipartiteGraph(x, is_edge, **own)
+    order = rng.permutation(is_edge.sum())
+    i, j = (ends[order] for ends in np.nonzero(is_edge))
+    return BipartiteGraph.from_edges(i, j, x[i, j], n, k, **own)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_whatever_graphs_there_are_they_are_learned_from_or_refused(rng):
+    n_fitted = 0
+    for trial in range(30):
+        graphs = [random_graph(rng, trial % 3 == 0) for _ in range(rng.integers(1, 5))]
+        labels = [
+            pm.EdgeLabels(graph.lay(rng.choice([-1, 0, 0], size=graph.n_edges)))
+            for graph in graphs
+        ]
+        unmatched = ("auto", "any", "larger")[trial % 3]
+        model = pm.MAPMatching(0.1, engine=ENGINE, unmatched=unmatched, max_iter=20)
+        known = check_known(graphs, labels)
+        if unmatched == "larger" and any(one.leaves_spare for one in known):
+            with pytest.raises(errors.InvalidMatchingError, match="Use unmatched='any'"):
+                model.fit(graphs, labels)
+            continue
+        model.fit(graphs, labels)
+        n_fitted += 1
+        assert np.isfinite([*model.coef_, model.unmatched_intercept_]).all()
+        assert model.log_likelihood(graphs, labels) <= 0.0
+        for graph, found in zip(graphs, model.predict(graphs, "bayes"), strict=True):
+            assert found.shape == (graph.n_left,)
+    assert n_fitted > 15
 
 
 # ---- what it refuses -------------------------------------------------------------------
