@@ -25,6 +25,8 @@ _TOL, _MOST_SWEEPS = 1e-6, 300
 _KEPT, _KEPT_IF_STRICT = 0.1, 0.5
 # Particles of a filter: about so many visits of edges, within these limits.
 _VISITS, _FEWEST_PARTICLES, _MOST_PARTICLES = 1 << 20, 16, 256
+# Filters that are run whatever the time.
+_FEWEST_FILTERS = 2
 # Edges of one task; beliefs that are held at once.
 _EDGES_PER_TASK, _MOST_KEPT = 1 << 11, 1 << 24
 
@@ -237,7 +239,9 @@ def run_until(
 ) -> FilterEstimates:
     """Run filters until all components are good, out of time, or at `most` of them."""
     everything = np.arange(len(filters.n_edges))
-    filters.run(n_first, everything)
+    n_begun = min(n_first, _FEWEST_FILTERS)
+    filters.run(n_begun, everything)
+    filters.run(int(affordable(n_begun, n_first - n_begun)), everything)
     found = filters.estimates()
     while is_good is not None:
         some = np.nonzero(~is_good(found))[0]
