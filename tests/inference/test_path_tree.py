@@ -113,6 +113,25 @@ def test_ten_thousand_graphs_against_the_frontier(rng):
     assert found.diagnostics.is_converged
 
 
+@pytest.mark.parametrize("shape", [(150, 150), (150, 120), (120, 150)])
+def test_a_band_against_the_frontier(shape, rng):
+    rows, cols = np.indices(shape)
+    is_near = np.abs(rows - cols) <= 2
+    scores = np.where(is_near, 1.5 * rng.normal(size=shape) - 1.0, -np.inf)
+    asked = {"unmatched_left": rng.normal(size=shape[0]), "unmatched_right": 0.0}
+    exact = pm.Frontier().infer(scores, **asked)
+    for sides in ("both", "left", "right"):
+        found = pm.PathTree(tol=0.02, sides=sides).infer(scores, n_jobs=2, **asked)
+        assert found.diagnostics.is_converged
+        low, high = found.diagnostics.interval
+        assert low <= exact.log_partition <= high
+        for name in ("marginal", "unmatched_left", "unmatched_right"):
+            low, high = getattr(found, f"{name}_bounds")
+            truth = getattr(exact, name + "s" * (name == "marginal"))
+            assert ((low - 1e-12 <= truth) & (truth <= high + 1e-12)).all()
+        assert np.abs(found.marginals - exact.marginals).max() < 0.01
+
+
 def test_the_whole_tree_is_exact(rng):
     for spread in (1.0, 10.0):
         problem = random_problem(rng, 5, 5, spread, 0.2)
