@@ -9,6 +9,7 @@ from permatch.graphs import (
     check_graphs,
     squared_difference,
 )
+from permatch.problems import side_by_side
 
 NAN, INF = np.nan, np.inf
 
@@ -283,3 +284,27 @@ def test_bad_edges(name):
     edges, options, kind, message = BAD_EDGES[name]
     with pytest.raises(kind, match=message):
         BipartiteGraph.from_edges(*edges, **options)
+
+
+def test_graphs_of_one_structure_are_those_of_their_edges(rng):
+    """Also without nodes, and without edges."""
+    shapes = [(3, 2), (0, 2), (1, 4), (2, 0), (4, 4)]
+    parts = [np.nonzero(rng.random(shape) < 0.6) for shape in shapes]
+    features = [rng.normal(size=(len(left), 2)) for left, _ in parts]
+    expected = [
+        BipartiteGraph.from_edges(*part, x, *shape)
+        for part, x, shape in zip(parts, features, shapes, strict=True)
+    ]
+    whole = side_by_side([graph.structure for graph in expected])
+    found = BipartiteGraph.split(whole, np.concatenate(features))
+    for one, other in zip(found, expected, strict=True):
+        assert (one.n_left, one.n_right) == (other.n_left, other.n_right)
+        for name in ("starts", "right", "left_starts", "right_starts"):
+            mine, theirs = getattr(one.structure, name), getattr(other.structure, name)
+            np.testing.assert_array_equal(mine, theirs)
+            assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(one.edge_features, other.edge_features)
+        np.testing.assert_array_equal(
+            one.lay(np.arange(one.n_edges)), np.arange(one.n_edges)
+        )
+        assert one.left_features.shape == other.left_features.shape

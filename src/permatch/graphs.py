@@ -205,6 +205,45 @@ class BipartiteGraph:
             )
         return cls(edge(ends[0][:, None, :], ends[1][None, :, :]), allowed)
 
+    @classmethod
+    def split(cls, structure: Structure, features: FloatArray) -> list["BipartiteGraph"]:
+        """Return the graphs of a structure, which is trusted, as graphs of their own.
+
+        `features` (n_edges, d) are finite and in the order of its edges; the graphs share
+        them.
+        """
+        features.flags.writeable = False
+        right = (
+            structure.right
+            - structure.right_starts[structure.graph_of_right][structure.right]
+        )
+        first = structure.edge_starts
+        # The starts of graph g, one more than it has left nodes, end before those of g + 1.
+        owner = np.repeat(np.arange(structure.n_graphs), np.diff(structure.left_starts) + 1)
+        rows = np.arange(len(owner)) - owner
+        starts = structure.starts[rows] - first[owner]
+        sides = [np.diff(ends) for ends in (structure.left_starts, structure.right_starts)]
+        spans = [np.stack([0 * sizes, sizes], axis=1) for sizes in sides]
+        places = np.arange(np.diff(first).max(initial=0))
+        edges, nodes = first.tolist(), structure.left_starts.tolist()
+        graphs = []
+        for g, shape in enumerate(zip(sides[0].tolist(), sides[1].tolist(), strict=True)):
+            own = slice(edges[g], edges[g + 1])
+            n_edges = own.stop - own.start
+            graph = cls.__new__(cls)
+            graph.structure = Structure(
+                starts[nodes[g] + g : nodes[g + 1] + g + 1],
+                right[own],
+                spans[0][g],
+                spans[1][g],
+            )
+            graph.edge_features = features[own]
+            graph.left_features = np.zeros((shape[0], 0))
+            graph.right_features = np.zeros((shape[1], 0))
+            graph._form = Form("edges", shape, n_edges, places[:n_edges])
+            graphs.append(graph)
+        return graphs
+
     def _fill(
         self,
         left: IntArray,

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import IntArray
 from permatch.datasets.columns import LABEL_RULE, Columns, quoted
 from permatch.errors import NaNFeatureError, TableError
 from permatch.graphs import BipartiteGraph
 from permatch.labels import EdgeLabels
+from permatch.problems import Structure
 
 #: What a label says of an edge.
 _MATCH, _NO_MATCH, _UNKNOWN = 1, 0, -1
@@ -171,18 +172,12 @@ def _check_partners(columns: Columns, edges: Edges, is_match: Any) -> None:
 
 def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
     """Cut the rows, sorted by edge, into one graph after another."""
-    features: FloatArray = edges.sort(columns.features)
-    features.flags.writeable = False  # so that the graphs may share it
     left, right = edges.sort(edges.left.node), edges.sort(edges.right.node)
-    starts = edges.starts.tolist()
-    ends = [side.starts.tolist() for side in (edges.left, edges.right)]
-    return [
-        BipartiteGraph.from_edges(
-            left[starts[g] : starts[g + 1]] - ends[0][g],
-            right[starts[g] : starts[g + 1]] - ends[1][g],
-            features[starts[g] : starts[g + 1]],
-            ends[0][g + 1] - ends[0][g],
-            ends[1][g + 1] - ends[1][g],
-        )
-        for g in range(len(starts) - 1)
-    ]
+    counts = np.bincount(left, minlength=len(edges.left.codes))
+    structure = Structure(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        right.astype(np.int64, copy=False),
+        edges.left.starts.astype(np.int64, copy=False),
+        edges.right.starts.astype(np.int64, copy=False),
+    )
+    return BipartiteGraph.split(structure, edges.sort(columns.features))
