@@ -82,6 +82,13 @@ CASES = {
             np.stack([flat[:60, :60], flat[60:120, :60]]), n_jobs=2
         ),
     ),
+    "assignment on edges": (
+        lambda: pm.best_matching(flat[:30, :30], unmatched_left=0.0, unmatched_right=0.0),
+        lambda: pm.best_matching(
+            -np.multiply.outer(np.arange(2500.0), np.arange(2500.0)),
+            unmatched_left=-1e9, unmatched_right=-1e9,
+        ),
+    ),
     "k_best": (
         lambda: pm.k_best(flat[:30, :30], 10),
         lambda: pm.k_best(flat[:30, :30], 2_000_000),

@@ -16,6 +16,7 @@ from permatch.kernels.sparse_assignment import (
     Search,
     Side,
     add_up,
+    bid,
     fill_slacks,
     finish,
     match_greedily,
@@ -24,8 +25,10 @@ from permatch.kernels.sparse_assignment import (
 )
 from permatch.problems import Problem
 
-# Edges that a first slice looks at.
-_FEW_EDGES = 1 << 22
+# Rounds in which left nodes bid, and bids per node, before the search for paths.
+_ROUNDS, _BIDS = 4, 16
+# Edges that a first slice looks at, and any: those of long paths take longer.
+_FEW_EDGES, _MOST_EDGES = 1 << 22, 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,7 @@ def best_assignment(problem: Problem) -> Assignment:
         free_slack=beta - unmatched[1], shift=np.zeros(k), mate=np.full(k, -1)
     )
     match_greedily(*edges, slack, left.mate, other.mate)
+    bid(left, other, slack, _ROUNDS, _BIDS * n)
     _settle(problem, left, other, slack, "left")
     if ((other.mate < 0) & (other.free_slack + other.shift > 0.0)).any():
         starts, own = structure.by_right
@@ -133,12 +137,17 @@ def _settle(problem: Problem, own: Side, other: Side, slack: FloatArray, side: s
         np.empty(k), np.empty(k, np.int64), np.full(k, -1), *np.empty((2, k), np.int64)
     )
 
-    def run(first: int, last: int) -> None:
-        failed = settle(own, other, slack, work, first, last)
-        if failed >= 0:
-            raise _infeasible(problem, side, failed)
+    node = 0
 
-    run_slices(run, len(own.mate), _FEW_EDGES // (len(slack) + 1))
+    def run(first: int, last: int) -> bool:
+        nonlocal node
+        n_edges = min(last - first, _MOST_EDGES)
+        node, has_failed = settle(own, other, slack, work, node, n_edges)
+        if has_failed:
+            raise _infeasible(problem, side, node)
+        return node == len(own.mate)
+
+    run_slices(run, 1 << 62, _FEW_EDGES)
 
 
 def _check_linked(problem: Problem, alpha: FloatArray, beta: FloatArray) -> None:

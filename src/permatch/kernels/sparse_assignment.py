@@ -99,6 +99,73 @@ def match_greedily(starts, right, slack, left_mate, right_mate):
 
 
 @njit(cache=True, nogil=True)
+def _two_best(own, other, slack, i):
+    """Return what a left node would lose by its best and its second best choice.
+
+    And the right node of the best one, -1 for staying unmatched.
+    """
+    lowest = own.free_slack[i]
+    second = np.inf
+    best = -1
+    for at in range(own.starts[i], own.starts[i + 1]):
+        loss = slack[own.edges[at]] + other.shift[own.ends[at]]
+        if loss < lowest:
+            second = lowest
+            lowest = loss
+            best = own.ends[at]
+        elif loss < second:
+            second = loss
+    return lowest, second, best
+
+
+@njit(cache=True, nogil=True)
+def bid(own, other, slack, n_rounds, most_bids):
+    """Let unsettled left nodes bid for right nodes; a cheap start that settles most.
+
+    A node takes its best choice and pays for it as much as makes the second best as good.
+    Whoever held it before bids next, or in the next round if the price did not rise.
+    """
+    waiting = np.empty(len(own.mate), np.int64)
+    n_waiting = 0
+    for i in range(len(own.mate)):
+        if own.mate[i] < 0 and own.free_slack[i] + own.shift[i] > 0.0:
+            waiting[n_waiting] = i
+            n_waiting += 1
+    n_bids = 0
+    for _ in range(n_rounds):
+        n_before = n_waiting
+        n_waiting = 0
+        at = 0
+        while at < n_before and n_bids < most_bids:
+            i = waiting[at]
+            at += 1
+            n_bids += 1
+            lowest, second, best = _two_best(own, other, slack, i)
+            if best < 0:
+                own.shift[i] = -lowest
+                continue
+            holder = other.mate[best]
+            if second == np.inf:
+                if holder >= 0:  # no price is too high: left to the search for paths
+                    continue
+                second = lowest
+            other.shift[best] += second - lowest
+            own.shift[i] = -second
+            own.mate[i] = best
+            other.mate[best] = i
+            if holder >= 0:
+                own.mate[holder] = -1
+                if second > lowest:
+                    at -= 1
+                    waiting[at] = holder
+                else:
+                    waiting[n_waiting] = holder
+                    n_waiting += 1
+        if n_bids >= most_bids:
+            break
+
+
+@njit(cache=True, nogil=True)
 def _rise(heap, place, distance, at):
     """Let the node at a place of the heap rise to where it belongs."""
     node = heap[at]
@@ -141,16 +208,19 @@ def _search(own, other, slack, start, work):
     """Find the shortest path that settles a node.
 
     Return its length, ``inf`` if there is none, its last node on the starting side, the
-    unmatched node of the other side at its end, -1 if none, and how many nodes are done.
+    unmatched node of the other side at its end, -1 if none, how many nodes are done and how
+    many edges were looked at.
     """
     length = own.free_slack[start] + own.shift[start]
     last = start
     sink = -1
     n_heap = 0
     n_done = 0
+    n_edges = 0
     node = start
     reached = 0.0
     while True:
+        n_edges += own.starts[node + 1] - own.starts[node] + 1
         for at in range(own.starts[node], own.starts[node + 1]):
             end = own.ends[at]
             if work.place[end] == -2:
@@ -188,19 +258,23 @@ def _search(own, other, slack, start, work):
             sink = -1
     for at in range(n_heap):
         work.place[work.heap[at]] = -1
-    return length, last, sink, n_done
+    return length, last, sink, n_done, n_edges
 
 
 @njit(cache=True, nogil=True)
-def settle(own, other, slack, work, first, last):
-    """Settle the nodes ``first .. last - 1`` of a side; return the first that cannot be.
+def settle(own, other, slack, work, first, most_edges):
+    """Settle the nodes of a side from `first` on, until so many edges were looked at.
 
-    -1 if all can be.
+    Return the node to go on with, and whether it is one that cannot be settled.
     """
-    for start in range(first, last):
+    n_edges = 0
+    for start in range(first, len(own.mate)):
         if own.mate[start] >= 0 or own.free_slack[start] + own.shift[start] <= 0.0:
             continue
-        length, node, end, n_done = _search(own, other, slack, start, work)
+        if n_edges >= most_edges:
+            return start, False
+        length, node, end, n_done, n_new = _search(own, other, slack, start, work)
+        n_edges += n_new
         if length < np.inf:
             own.shift[start] -= length
         for at in range(n_done):
@@ -211,7 +285,7 @@ def settle(own, other, slack, work, first, last):
                 other.shift[met] += rise
                 own.shift[other.mate[met]] -= rise
         if length == np.inf:
-            return start
+            return start, True
         while True:
             # `node` gives up its partner for `end`, or for staying unmatched.
             before = own.mate[node]
@@ -222,7 +296,7 @@ def settle(own, other, slack, work, first, last):
                 break
             end = before
             node = work.via[before]
-    return -1
+    return len(own.mate), False
 
 
 @njit(cache=True, nogil=True)
