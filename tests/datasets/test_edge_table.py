@@ -929,3 +929,33 @@ def test_a_table_says_how_much_it_holds(rng):
     assert repr(read_edge_table(columns)) == (
         "<EdgeTable: 1 graphs with labels, features 'x'>"
     )
+
+
+def test_components_are_graphs_of_the_same_distribution(rng):
+    columns = {"graph": [], "left": [], "right": [], "label": [], "x": []}
+    for g in range(3):
+        for i, j in np.argwhere(rng.random((6, 6)) < 0.2):
+            row = g, f"a{i}", f"b{j}", ["0", "1", ""][int(rng.integers(3))], rng.normal()
+            for name, cell in zip(columns, row, strict=True):
+                columns[name].append(cell)
+    columns["label"] = ["0" if label == "1" else label for label in columns["label"]]
+    columns["label"][0] = "1"
+    whole = read_edge_table(columns)
+    parts = whole.split_components()
+    assert len(parts.graphs) > len(whole.graphs)
+    model = MAPMatching(engine="frontier", alpha=0.1).fit(whole.graphs, whole.matchings)
+    sums = [
+        len(table.graphs) * model.log_likelihood(table.graphs, table.matchings)
+        for table in (whole, parts)
+    ]
+    assert sums[0] == pytest.approx(sums[1])
+
+    def chances(table):
+        found = []
+        for g, own in enumerate(model.predict_marginals(table.graphs)):
+            ends = table.graphs[g].structure
+            for i, j, p in zip(ends.left, ends.right, own, strict=True):
+                found.append((table.left_ids[g][i], table.right_ids[g][j], round(p, 12)))
+        return sorted(found)
+
+    assert chances(whole) == chances(parts)

@@ -12,7 +12,10 @@ then by right node.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
+
+import numpy as np
 
 from permatch._types import IntArray
 from permatch._validation import check_choice
@@ -26,7 +29,8 @@ from permatch.datasets.edge_rows import (
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import FeatureCountError, TableError
 from permatch.graphs import BipartiteGraph
-from permatch.labels import EdgeLabels
+from permatch.labels import EdgeLabels, check_known
+from permatch.problems import Problem, side_by_side
 
 LABELS = ("optional", "required", "ignored")
 
@@ -89,6 +93,26 @@ class EdgeTable:
             f"{quoted(self.feature_names)}>"
         )
 
+    def split_components(self) -> "EdgeTable":
+        """Return the same pairs with a graph for every connected component.
+
+        Components are independent, so that the distribution over matchings is the same.
+        Cross-validation of a table with one graph needs them.
+
+        Returns
+        -------
+        EdgeTable
+            Its graphs are numbered from 0; labels are `permatch.EdgeLabels`.
+
+        Examples
+        --------
+        >>> from permatch.datasets import read_edge_table
+        >>> columns = {"left": ["a", "a", "b"], "right": ["p", "q", "r"], "x": [1, 2, 3]}
+        >>> read_edge_table(columns).split_components().left_ids
+        [['a'], ['b']]
+        """
+        return _split(self)
+
     def arrange_features(self, names: Sequence[str]) -> "EdgeTable":
         """Return the same table with its features in the order of `names`.
 
@@ -134,6 +158,38 @@ class EdgeTable:
             for graph in self.graphs
         ]
         return replace(self, graphs=graphs, feature_names=names)
+
+
+def _split(table: EdgeTable) -> EdgeTable:
+    """Return a table with a graph for every connected component."""
+    whole = side_by_side([graph.structure for graph in table.graphs])
+    n_edges, n_left, n_right = whole.n_edges, whole.n_left, whole.n_right
+    problem = Problem(whole, np.zeros(n_edges), np.zeros(n_left), np.zeros(n_right))
+    parts = problem.select(np.arange(len(whole.components)))
+    structure = parts.problem.structure
+    features = np.concatenate([graph.edge_features for graph in table.graphs])
+    matchings = None
+    if table.matchings is not None:
+        known = check_known(table.graphs, table.matchings)
+        values = np.concatenate([np.where(k.is_open, -1, k.is_match) for k in known])
+        cuts = structure.edge_starts[1:-1]
+        matchings = [EdgeLabels(own) for own in np.split(values[parts.edges], cuts)]
+    names = []
+    for ids, chosen, starts in (
+        (table.left_ids, parts.left, structure.left_starts.tolist()),
+        (table.right_ids, parts.right, structure.right_starts.tolist()),
+    ):
+        every = [name for own in ids for name in own]
+        found = [every[k] for k in chosen.tolist()]
+        names.append([found[a:b] for a, b in pairwise(starts)])
+    return replace(
+        table,
+        graphs=BipartiteGraph.split(structure, features[parts.edges]),
+        matchings=matchings,
+        graph_ids=list(range(structure.n_graphs)),
+        left_ids=names[0],
+        right_ids=names[1],
+    )
 
 
 def read_edge_table(

@@ -848,6 +848,10 @@ def test_a_table_without_graphs(call, linked, tmp_path):
     assert load(model).columns_["graph"] is None
     rows = read_rows(call("predict", model, one).stdout)
     assert list(rows[0]) == ["left", "right", "probability"]
+    chosen = call("fit", one, "-m", model, "--cv", "--engine", "frontier", "--json")
+    assert chosen.exit_code == OK, chosen.output
+    assert "the folds are made of the 30 components" in chosen.stderr
+    assert json.loads(chosen.stdout)["n_graphs"] == 1
     answer = json.loads(call("evaluate", model, one, "--json").stdout)
     assert answer["n_graphs"] == 1
     assert answer["n_pairs"] == len(lines) - 1

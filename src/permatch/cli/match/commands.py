@@ -123,15 +123,22 @@ def fit(
         held_out = None
         if valid is not None:
             held_out = read_table(valid, read_as, table.feature_names)
-        elif penalty.cv:
-            check_folds(penalty.n_folds, len(table.graphs), "graphs", "--valid")
+        data = table
+        if penalty.cv and held_out is None and len(table.graphs) < penalty.n_folds:
+            data = table.split_components()
+            check_folds(penalty.n_folds, len(data.graphs), "components", "--valid")
+            typer.echo(
+                f"note: fewer graphs than folds; the folds are made of the "
+                f"{len(data.graphs)} components of the graph, which are independent",
+                err=True,
+            )
         more: dict[str, Any] = {"feature_names": table.feature_names}
         if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
         kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
         model = kind(**options)
         model.columns_ = columns_of(table, read_as)
-        seconds = fit_and_save(model, model_file, table.graphs, table.matchings, **more)
+        seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     summary = describe_fit(model, table, held_out, str(model_file), seconds)
     print_summary(summary, as_json, show_fit)
 
