@@ -135,7 +135,8 @@ def show(reports: list[Report], console: Console) -> None:
             sign = "<=" if row.is_lower_better else ">="
             target = f"{sign} {row.target:g}" if row.target is not None else ""
             verdict = {True: "met", False: "NOT MET", None: ""}[row.is_met]
-            figure = f"{row.figure:.3g} {row.unit}"
+            digits = ",.0f" if abs(row.figure) >= 1000 else ".3g"
+            figure = f"{row.figure:{digits}} {row.unit}"
             table.add_row(
                 row.what, row.ours, row.rival, row.theirs, figure, target, verdict,
                 row.accuracy, row.spread,

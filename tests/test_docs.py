@@ -221,6 +221,7 @@ def test_benchmark_page_shows_date_machine_and_every_row(tmp_path):
         "accuracy": "1e-15", "spread": "1.1 / 1.2", "note": "a note", "is_met": False,
     }  # fmt: skip
     free = row | {"what": "m = 24", "target": None, "is_met": None, "note": ""}
+    free |= {"figure": 12345.6, "unit": "times faster"}
     content = {
         "date": "2009-07-15",
         "machine": "x86_64, 2 x something",
@@ -233,7 +234,7 @@ def test_benchmark_page_shows_date_machine_and_every_row(tmp_path):
     for fact in (
         "2009-07-15", "2 x something", "## One graph", "| m = 20 | 4 ms | other | 9 ms |",
         "0.432 of rival", "≤ 0.4, **not met**", "0 of 1 targets met", "- m = 20: a note",
-        "| m = 24 |",
+        "| m = 24 |", "12,346 times faster",
     ):  # fmt: skip
         assert fact in page
 

@@ -62,7 +62,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             "ours": row["ours"],
             "rival": row["rival"],
             "theirs": row["theirs"],
-            "figure": f"{row['figure']:.3g} {row['unit']}",
+            "figure": _figure(row),
             "target": _target(row),
             "accuracy": row["accuracy"],
             "spread": row["spread"],
@@ -80,6 +80,11 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             for row in table
         ),
     ]
+
+
+def _figure(row: dict[str, Any]) -> str:
+    digits = ",.0f" if abs(row["figure"]) >= 1000 else ".3g"
+    return f"{row['figure']:{digits}} {row['unit']}"
 
 
 def _target(row: dict[str, Any]) -> str:
