@@ -1,11 +1,15 @@
 """`auto` on problems: narrow components exactly, wide ones with honest errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import permatch as pm
-from permatch.inference.mixed import choose
+from permatch._parallel import Allowance, Job
+from permatch.inference.base import Goal
+from permatch.inference.mixed import choose, combine
 from permatch.scores import check_problem
 from tests.helpers import random_problem, random_scores
 
@@ -113,3 +117,18 @@ def test_a_tolerance_that_is_missed_is_told_of_the_right_graph(rng):
         )
     assert not found.is_exact
     assert not found.diagnostics.is_converged
+
+
+def test_the_log_partition_is_that_of_the_smaller_error(rng):
+    scores, left, right = random_problem(rng, 5, 5, 1.0, 0.0)
+    problem, _ = check_problem(scores, left, right)
+    goal = Goal(0.01, 0.05, 0, Allowance(None))
+    rough = pm.PathTree(tol=0.5).infer_problem(problem, Job())
+    fine = pm.Nesting(tol=None).infer_problem(problem, Job())
+    assert fine.log_partition_error[0] < rough.log_partition_error[0]
+    for pair in ((rough, fine), (fine, rough)):
+        both = combine(*pair, goal)
+        assert both.log_partition[0] == fine.log_partition[0]
+        assert both.log_partition_error[0] == fine.log_partition_error[0]
+    unknown = replace(fine, log_partition_error=np.array([np.nan]))
+    assert combine(unknown, rough, goal).log_partition[0] == rough.log_partition[0]

@@ -337,8 +337,11 @@ def combine(one: InferenceResult, other: InferenceResult, goal: Goal) -> Inferen
     marginals = np.where(is_other, other.marginals, one.marginals)
     errors = np.where(is_other, errors_of(other), errors_of(one))
     used = [one] * (not is_other.all()) + [other] * bool(is_other.any())
+    closer = min((better, one, other), key=_log_reach)
     return replace(
         better,
+        log_partition=closer.log_partition,
+        log_partition_error=closer.log_partition_error,
         marginals=_within(marginals, ends["marginal_bounds"]),
         marginal_errors=errors,
         unmatched_left=_within(better.unmatched_left, ends["unmatched_left_bounds"]),
@@ -361,6 +364,14 @@ def _reach(answer: InferenceResult, factor: float) -> FloatArray:
     errors = np.full(len(answer.marginals), errors_of(answer))
     scale = 1.0 if told.certificate == "rigorous" else factor
     return scale * np.nan_to_num(errors, nan=np.inf)
+
+
+def _log_reach(answer: InferenceResult) -> float:
+    """Return how far off the log-partition may be; infinite if unknown."""
+    error = answer.log_partition_error
+    if answer.is_exact or error is None or not answer.diagnostics.is_trusted:
+        return 0.0 if answer.is_exact else math.inf
+    return float(np.nan_to_num(error, nan=math.inf).max())
 
 
 def _narrowest(one: Ends, other: Ends) -> Ends:

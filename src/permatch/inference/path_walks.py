@@ -188,16 +188,18 @@ class Walker:
         for limit in _limits(max_steps, time):
 
             def bound(some: IntArray, limit: int = limit) -> None:
-                if limit > 0 and time.left <= spare:
-                    return
                 space = self._spaces.pop() if self._spaces else self._new_space()
-                run_slices(
-                    lambda first, last: bound_roots(
+
+                def walk(first: int, last: int) -> bool:
+                    if limit > 0 and time.left <= spare:
+                        return True
+                    bound_roots(
                         tree, space, some[first:last], is_ordered, tol, limit, shares,
                         totals, widths, counts,
-                    ),
-                    len(some),
-                )  # fmt: skip
+                    )  # fmt: skip
+                    return False
+
+                run_slices(walk, len(some))
                 self._spaces.append(space)
 
             pieces = np.split(ahead, range(_ROOTS_PER_TASK, len(ahead), _ROOTS_PER_TASK))
