@@ -22,6 +22,9 @@ from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
 # How far a first fit goes that only finds a start.
 _START_TOL, _START_STEPS = 1e-2, 50
 
+# The gradient is a sum over nodes: beyond so many, its rounding errors exceed any `tol`.
+_MANY_NODES = 100
+
 _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
 
@@ -58,7 +61,8 @@ class MAPMatching(BaseMatcher):
         Divide every feature by its standard deviation over all training edges or nodes.
     tol : float
         Largest entry of the gradient (by scaled coefficients) to reach; with a sampling
-        engine, a gradient that is zero within its noise is accepted too.
+        engine, a gradient that is zero within its noise is accepted too.  For graphs of
+        more than 100 nodes, per 100 nodes: rounding allows no more.
     max_iter : int
         Maximum steps of the solver.
     warm_start : bool
@@ -178,6 +182,7 @@ class MAPMatching(BaseMatcher):
             objective=objective,
             method=self.solver,
             bounds=bounds,
+            unit=max(1.0, float(weights @ [graph.size for graph in graphs]) / _MANY_NODES),
         )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:
@@ -206,11 +211,12 @@ class LikelihoodProblem(MatchingProblem):
     objective: MatchingLikelihood
     method: str
     bounds: tuple[FloatArray, FloatArray] | None
+    unit: float  # what the tolerance is multiplied by
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
         objective = self.objective.with_alpha(alpha)
-        options["method"] = self.method
+        options |= {"method": self.method, "tol": self.unit * options["tol"]}
         if start is None and not objective.is_convex:
             # What is known of whole nodes comes first: the way down from there is short.
             few = options | {
