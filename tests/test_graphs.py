@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from permatch import errors
+from permatch.estimators.checks import check_graphs
 from permatch.graphs import (
     BipartiteGraph,
-    check_graphs,
     squared_difference,
 )
 from permatch.problems import side_by_side

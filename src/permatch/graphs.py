@@ -6,20 +6,24 @@ An array (n, k, d) is the special case in which all edges are allowed.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permatch._features import (
+    are_sorted,
+    as_features,
+    as_mask,
+    as_node_features,
+    as_reals,
+    check_finite,
+    settled,
+)
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import enough_memory, refuse_masked
+from permatch._validation import enough_memory
 from permatch.errors import (
     EdgeListError,
-    FeatureCountError,
     FeatureShapeError,
-    FeatureTypeError,
-    NaNFeatureError,
-    NoGraphsError,
 )
 from permatch.problems import Structure
 from permatch.scores import EdgeScores, Form, check_distinct, order_edges
@@ -74,16 +78,16 @@ class BipartiteGraph:
         left_features: ArrayLike | None = None,
         right_features: ArrayLike | None = None,
     ) -> None:
-        array = _as_features(features, "features")
+        array = as_features(features, "features")
         n, k, d = array.shape
         if allowed is None:
-            _check_finite(array, "features", lambda e: divmod(e, k))
+            check_finite(array, "features", lambda e: divmod(e, k))
             edges = array.reshape(n * k, d)
             left, right = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
         else:
-            left, right = np.nonzero(_as_mask(allowed, (n, k)))
+            left, right = np.nonzero(as_mask(allowed, (n, k)))
             edges = array[left, right]  # whatever a forbidden edge has, it does not matter
-            _check_finite(edges, "features", lambda e: (int(left[e]), int(right[e])))
+            check_finite(edges, "features", lambda e: (int(left[e]), int(right[e])))
         form = Form("dense", (n, k), n * k, left * k + right)
         self._fill(left, right, edges, form, left_features, right_features)
 
@@ -125,7 +129,7 @@ class BipartiteGraph:
         >>> graph.n_left, graph.n_right, graph.n_edges
         (2, 3, 3)
         """
-        table = _as_reals(features, "features", "(n_edges, d)")
+        table = as_reals(features, "features", "(n_edges, d)")
         if table.ndim != 2 or table.shape[1] == 0:
             raise FeatureShapeError(
                 "features must have shape (n_edges, d), with at least one feature; "
@@ -141,12 +145,10 @@ class BipartiteGraph:
         blank = np.broadcast_to(0.0, len(table))
         edges = EdgeScores(left, right, blank, n_left, n_right)  # pyright: ignore
         shape = edges.n_left or 0, edges.n_right or 0
-        table = _settled(table)
-        _check_finite(
-            table, "features", lambda e: (int(edges.left[e]), int(edges.right[e]))
-        )
+        table = settled(table)
+        check_finite(table, "features", lambda e: (int(edges.left[e]), int(edges.right[e])))
         places = np.arange(len(table))
-        if not _are_sorted(edges.left, edges.right):
+        if not are_sorted(edges.left, edges.right):
             places = order_edges(edges.left, edges.right, shape)
             check_distinct(edges.left[places], edges.right[places], "edges")
             table = table[places]
@@ -195,7 +197,7 @@ class BipartiteGraph:
                [0., 4.]])
         """
         ends = [
-            _as_reals(side, name, "(n, p)").astype(np.float64)
+            as_reals(side, name, "(n, p)").astype(np.float64)
             for side, name in ((left, "left"), (right, "right"))
         ]
         if any(side.ndim != 2 for side in ends) or ends[0].shape[1] != ends[1].shape[1]:
@@ -263,8 +265,8 @@ class BipartiteGraph:
         )
         features.flags.writeable = False
         self.edge_features = features
-        self.left_features = _as_node_features(left_features, "left_features", n)
-        self.right_features = _as_node_features(right_features, "right_features", k)
+        self.left_features = as_node_features(left_features, "left_features", n)
+        self.right_features = as_node_features(right_features, "right_features", k)
         self._form = form
 
     @property
@@ -330,7 +332,7 @@ class BipartiteGraph:
     def with_features(self, order: Sequence[int]) -> "BipartiteGraph":
         """Return the same graph with some of its edge features, in another order."""
         other = copy.copy(self)
-        other.edge_features = _settled(self.edge_features[:, order])
+        other.edge_features = settled(self.edge_features[:, order])
         other.edge_features.flags.writeable = False
         return other
 
@@ -379,154 +381,3 @@ class BipartiteGraph:
         return (
             f"BipartiteGraph({n} x {k}, {self.n_edges} edges, {self.n_features} features)"
         )
-
-
-def check_graphs(
-    graphs: Any,
-    n_features: int | None = None,
-    n_node_features: tuple[int, int] | None = None,
-) -> list[BipartiteGraph]:
-    """Return graphs as a list, all with the same number of features.
-
-    Accepts a sequence of `BipartiteGraph` and (n, k, d) arrays of any sizes, or one array
-    (b, n, k, d).  `n_features` and `n_node_features` are those of a fitted model.
-    """
-    if isinstance(graphs, BipartiteGraph) or (
-        isinstance(graphs, np.ndarray) and graphs.ndim == 3 and graphs.dtype != object
-    ):
-        raise FeatureShapeError(
-            "graphs must be a sequence of graphs, got a single one. Wrap it: [graph]."
-        )
-    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
-        raise FeatureTypeError(
-            "graphs must be a sequence of (n, k, d) arrays or BipartiteGraph objects; got "
-            f"{type(graphs).__name__}. For a table with one row per edge use "
-            "permatch.datasets.read_edge_table."
-        )
-    checked = [
-        graph if isinstance(graph, BipartiteGraph) else _named(graph, f"graph {k}")
-        for k, graph in enumerate(graphs)
-    ]
-    if not checked:
-        raise NoGraphsError("at least one graph is required; got an empty sequence.")
-    expected = (
-        checked[0].n_features if n_features is None else n_features,
-        *(_node_features(checked[0]) if n_node_features is None else n_node_features),
-    )
-    for k, graph in enumerate(checked):
-        found = graph.n_features, *_node_features(graph)
-        if found != expected:
-            what = ("features", "left_features", "right_features")
-            worst = next(i for i in range(3) if found[i] != expected[i])
-            who = "the first graph has" if n_features is None else "the model was fitted on"
-            raise FeatureCountError(
-                f"all graphs must have the same number of {what[worst]}; {who} "
-                f"{expected[worst]}, graph {k} has {found[worst]}."
-            )
-    return checked
-
-
-def _node_features(graph: BipartiteGraph) -> tuple[int, int]:
-    return graph.left_features.shape[1], graph.right_features.shape[1]
-
-
-def _named(features: Any, name: str) -> BipartiteGraph:
-    """Return a graph; errors name it."""
-    array = _as_features(features, name)
-    _check_finite(array, name, lambda e: divmod(e, array.shape[1]))
-    return BipartiteGraph(array)
-
-
-def _as_features(features: Any, name: str) -> FloatArray:
-    """Return edge features (n, k, d) as float64; a copy unless read-only."""
-    array = _as_reals(features, name, "(n, k, d)")
-    if array.ndim != 3:
-        raise FeatureShapeError(
-            f"{name} must have shape (n, k, d), a vector per edge; got {array.shape}. For "
-            "a list of edges use BipartiteGraph.from_edges."
-        )
-    if array.shape[2] == 0:
-        raise FeatureShapeError(
-            f"{name} must have at least one feature per edge; got shape {array.shape}."
-        )
-    return _settled(array)
-
-
-def _settled(array: np.ndarray) -> FloatArray:
-    """Return numbers that nobody will change: a copy unless they are read-only."""
-    is_settled = array.dtype == np.float64 and array.flags.c_contiguous
-    if is_settled and not array.flags.writeable:
-        return array
-    return np.array(array, dtype=np.float64, order="C")
-
-
-def _as_node_features(values: Any, name: str, n_nodes: int) -> FloatArray:
-    if values is None:
-        return np.zeros((n_nodes, 0))
-    array = _as_reals(values, name, "(n, p)")
-    if array.ndim != 2 or len(array) != n_nodes:
-        raise FeatureShapeError(
-            f"{name} must have one row per node, shape ({n_nodes}, p); got shape "
-            f"{array.shape}."
-        )
-    array = _settled(array)
-    is_bad = ~np.isfinite(array)
-    if is_bad.any():
-        node, feature = (int(k) for k in np.argwhere(is_bad)[0])
-        raise NaNFeatureError(
-            f"{name} must be finite; node {node} has {array[node, feature]} in feature "
-            f"{feature}. Fill it in."
-        )
-    array.flags.writeable = False
-    return array
-
-
-def _as_mask(allowed: Any, shape: tuple[int, int]) -> BoolArray:
-    refuse_masked(allowed, "allowed", FeatureTypeError)
-    mask = np.asarray(allowed)
-    if mask.dtype != np.bool_ or mask.shape != shape:
-        raise FeatureShapeError(
-            "allowed must be a boolean array with one entry per edge, shape "
-            f"{shape}; got dtype {mask.dtype} and shape {mask.shape}."
-        )
-    return mask
-
-
-def _are_sorted(left: IntArray, right: IntArray) -> bool:
-    """Return whether edges are sorted by left, then right node, each there once."""
-    step = np.diff(left)
-    return bool(((step > 0) | ((step == 0) & (np.diff(right) > 0))).all())
-
-
-def _as_reals(values: Any, name: str, shape: str) -> np.ndarray:
-    advice = (
-        "Fill in masked values; to forbid an edge use BipartiteGraph(features, allowed)."
-    )
-    refuse_masked(values, name, FeatureTypeError, advice)
-    try:
-        array = np.asarray(values)
-    except ValueError as err:
-        raise FeatureShapeError(
-            f"{name} must have shape {shape}; got rows of different lengths."
-        ) from err
-    if array.dtype.kind not in "fiub":
-        raise FeatureTypeError(
-            f"{name} must hold real numbers, got dtype {array.dtype}. "
-            "Convert it with np.asarray(features, dtype=float)."
-        )
-    return array
-
-
-def _check_finite(
-    array: FloatArray, name: str, edge: Callable[[int], tuple[int, int]]
-) -> None:
-    """Refuse features that are not finite; `edge` names one of the flattened edges."""
-    if np.isfinite(array).all():
-        return
-    rows = array.reshape(-1, array.shape[-1])
-    worst, feature = (int(k) for k in np.argwhere(~np.isfinite(rows))[0])
-    row, col = edge(worst)
-    raise NaNFeatureError(
-        f"{name} must be finite; edge ({row}, {col}) has {rows[worst, feature]} in feature "
-        f"{feature}. Fill it in, or forbid the edge with BipartiteGraph(features, allowed)."
-    )

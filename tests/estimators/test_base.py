@@ -8,7 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 import permatch as pm
 from permatch import errors
 from permatch.estimators import MAPMatching, feature_scale
-from permatch.graphs import BipartiteGraph, check_graphs
+from permatch.estimators.checks import check_graphs
+from permatch.graphs import BipartiteGraph
 from permatch.inference import all_matchings
 from tests.estimators import planted
 

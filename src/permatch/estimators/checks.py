@@ -5,10 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from permatch._features import as_features, check_finite
 from permatch._types import FloatArray
 from permatch._validation import check_weights
-from permatch.errors import InvalidOptionError
-from permatch.graphs import BipartiteGraph, check_graphs
+from permatch.errors import (
+    FeatureCountError,
+    FeatureShapeError,
+    FeatureTypeError,
+    InvalidOptionError,
+    NoGraphsError,
+)
+from permatch.graphs import BipartiteGraph
 from permatch.labels import KnownEdges, check_known
 
 #: Graphs, what is known about their matchings, and their weights, which sum to one.
@@ -26,6 +33,62 @@ def check_data_set(
     checked = check_graphs(graphs, n_features, n_node_features)
     labels = check_known(checked, matchings)
     return checked, labels, check_weights(sample_weight, len(checked))
+
+
+def check_graphs(
+    graphs: Any,
+    n_features: int | None = None,
+    n_node_features: tuple[int, int] | None = None,
+) -> list[BipartiteGraph]:
+    """Return graphs as a list, all with the same number of features.
+
+    Accepts a sequence of `BipartiteGraph` and (n, k, d) arrays of any sizes, or one array
+    (b, n, k, d).  `n_features` and `n_node_features` are those of a fitted model.
+    """
+    if isinstance(graphs, BipartiteGraph) or (
+        isinstance(graphs, np.ndarray) and graphs.ndim == 3 and graphs.dtype != object
+    ):
+        raise FeatureShapeError(
+            "graphs must be a sequence of graphs, got a single one. Wrap it: [graph]."
+        )
+    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str | bytes):
+        raise FeatureTypeError(
+            "graphs must be a sequence of (n, k, d) arrays or BipartiteGraph objects; got "
+            f"{type(graphs).__name__}. For a table with one row per edge use "
+            "permatch.datasets.read_edge_table."
+        )
+    checked = [
+        graph if isinstance(graph, BipartiteGraph) else _named(graph, f"graph {k}")
+        for k, graph in enumerate(graphs)
+    ]
+    if not checked:
+        raise NoGraphsError("at least one graph is required; got an empty sequence.")
+    expected = (
+        checked[0].n_features if n_features is None else n_features,
+        *(_node_features(checked[0]) if n_node_features is None else n_node_features),
+    )
+    for k, graph in enumerate(checked):
+        found = graph.n_features, *_node_features(graph)
+        if found != expected:
+            what = ("features", "left_features", "right_features")
+            worst = next(i for i in range(3) if found[i] != expected[i])
+            who = "the first graph has" if n_features is None else "the model was fitted on"
+            raise FeatureCountError(
+                f"all graphs must have the same number of {what[worst]}; {who} "
+                f"{expected[worst]}, graph {k} has {found[worst]}."
+            )
+    return checked
+
+
+def _node_features(graph: BipartiteGraph) -> tuple[int, int]:
+    return graph.left_features.shape[1], graph.right_features.shape[1]
+
+
+def _named(features: Any, name: str) -> BipartiteGraph:
+    """Return a graph; errors name it."""
+    array = as_features(features, name)
+    check_finite(array, name, lambda e: divmod(e, array.shape[1]))
+    return BipartiteGraph(array)
 
 
 def with_weight(data: DataSet) -> DataSet:

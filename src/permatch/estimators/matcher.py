@@ -16,10 +16,14 @@ from permatch.decoding import LinkCosts
 from permatch.distribution import MatchingDistribution
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.base import LinearModel
-from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
+from permatch.estimators.checks import (
+    DataSet,
+    check_data_set,
+    check_feature_names,
+    check_graphs,
+)
 from permatch.estimators.links import link_table
 from permatch.estimators.scored import Scored, score_graphs
-from permatch.graphs import check_graphs
 from permatch.inference import AbstractEngine, find_engine
 from permatch.metrics import hamming_loss
 from permatch.objectives import Parameters, arrange
