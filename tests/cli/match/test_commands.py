@@ -872,3 +872,45 @@ def test_links_above_a_threshold(call, linked):
     assert json.loads(answer.stdout)["n_found"] == len(rows)
     assert json.loads(answer.stdout)["decode"] == "threshold 0.8"
     assert call("predict", path, test, "--threshold", 1.0, "--links-only").exit_code == OK
+
+
+def test_show_draws_unmatched_nodes(call, linked, tmp_path):
+    test, path, _ = linked
+    page = tmp_path / "m.html"
+    shown = call("show", path, test, "--graph", "g1", "--out", page)
+    assert shown.exit_code == OK, shown.output
+    assert shown.stdout.startswith(f"wrote {page}: graph g1, 5 x 4 nodes, exact")
+    text = page.read_text(encoding="utf-8")
+    score = f"{load(path).unmatched_intercept_:.4g}"
+    assert f"Any node may stay unmatched, at the score {score} (learned)." in text
+    assert "(unmatched)" in text
+
+
+def test_show_one_component(call, linked, tmp_path, monkeypatch):
+    test, path, _ = linked
+    lines = [line.split(",") for line in test.read_text().splitlines()]
+    for cells in lines[1:]:
+        cells[1:3] = [f"{cells[0]}-{cells[1]}", f"{cells[0]}-{cells[2]}"]
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join(",".join(cells[1:]) for cells in lines))
+    page = tmp_path / "m.html"
+    shown = call("show", path, one, "--graph-column", "left", "--out", page)
+    assert shown.exit_code != OK  # a column with two roles
+    text = one.read_text().replace("left,right", "from,to", 1)
+    one.write_text(text)
+    names = ["--left-column", "from", "--right-column", "to"]
+    model = tmp_path / "m.json"
+    fitted = call("fit", one, "-m", model, "--engine", "frontier", *names)
+    assert fitted.exit_code == OK, fitted.output
+    shown = call("show", model, one, "--node", "g3-a2", "--out", page)
+    assert shown.exit_code == OK, shown.output
+    assert "5 x 4 nodes" in shown.stdout
+    assert "Shown: the component with g3-a2, of a graph with 150 left" in page.read_text()
+    refused = call("show", model, one, "--node", "g3-a9", "--out", page)
+    assert refused.exit_code == WRONG_USAGE
+    assert "did you mean g3-a" in refused.stderr
+    monkeypatch.setattr("permatch.pages.match_explorer.MAX_NODES", 20)
+    monkeypatch.setattr("permatch.cli.match.parts.N_SHOWN", 12)
+    shown = call("show", model, one, "--out", page)
+    assert "10 x 8 nodes" in shown.stdout
+    assert "the 2 components that are least certain" in page.read_text()

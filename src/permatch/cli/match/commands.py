@@ -18,6 +18,7 @@ from permatch.cli.match.options import (
 from permatch.cli.match.report import (
     describe_evaluation,
     describe_fit,
+    describe_unmatched,
     show_evaluation,
     show_fit,
 )
@@ -298,7 +299,7 @@ def show(
             truth=part.truth,
             n_best=k,
             model=type(model).__name__,
-            note=part.note,
+            note=describe_unmatched(model) + part.note,
         )
         with warnings.catch_warnings():  # the page says itself how good they are
             warnings.simplefilter("ignore", RuntimeWarning)
