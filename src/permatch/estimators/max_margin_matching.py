@@ -16,13 +16,14 @@ from permatch.objectives import MatchingHinge
 class MaxMarginMatching(BaseMatcher):
     """Learn to match so that labelled matchings win by a margin.
 
-    Minimises, with phi(pi) the summed features of the edges of matching pi and y the
-    labelled matching of a graph,
+    Minimises, with phi(pi) the summed features of the edges and unmatched nodes of matching
+    pi and y the labelled matching of a graph, which must be complete,
 
         alpha/2 |coef * scale|^2 + mean( max_pi hamming(pi, y) + <coef, phi(pi) - phi(y)> ),
 
-    where hamming is the share of rows in which two matchings differ: the further a matching
-    is from the label, the larger the margin.  The maximum is one assignment problem per
+    where hamming is the share of left nodes in which two matchings differ: the further a
+    matching is from the label, the larger the margin.  The penalty acts on the intercept of
+    unmatched scores too.  The maximum is one assignment problem per
     graph, so graphs may be far larger than an exact likelihood allows.
 
     Parameters
