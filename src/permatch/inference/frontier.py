@@ -79,7 +79,15 @@ class Frontier(AbstractEngine):
         return size + math.log2(8.0 * (size + 1))
 
     def check_size(self, size: int, n_at_once: int = 1) -> None:
-        """Accept every size: the width decides."""
+        """Accept every size: the width decides.
+
+        Parameters
+        ----------
+        size : int
+            Nodes per side.
+        n_at_once : int
+            Graphs solved at a time.
+        """
 
     def _infer_stack(
         self, scores: FloatArray, members: IntArray, job: Job
