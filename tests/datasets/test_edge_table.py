@@ -7,6 +7,8 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,7 +96,9 @@ def assert_same(found: EdgeTable, expected: EdgeTable):
         assert found.matchings is None
     else:
         for a, b in zip(found.matchings, expected.matchings, strict=True):
-            np.testing.assert_array_equal(a, b)
+            # What is known of edges, where some labels are empty.
+            assert type(a) is type(b)
+            np.testing.assert_array_equal(getattr(a, "values", a), getattr(b, "values", b))
 
 
 # ---- what is read ------------------------------------------------------------------------
@@ -595,6 +599,31 @@ def test_mangled_text_is_read_or_refused(start, n_dropped, inserted):
     except PermatchError:
         return
     assert table.graphs
+
+
+@given(
+    st.integers(0, len(SMALL)),
+    st.integers(0, 12),
+    st.text(alphabet='g1ab,;\t"\n\r0.-e nx_é', max_size=6),
+)
+def test_mangled_text_is_read_alike_by_both_readers(start, n_dropped, inserted):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    text = SMALL[:start] + inserted + SMALL[start + n_dropped :]
+    answers = []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "edges.csv")
+        path.write_bytes(text.encode())
+        for large in (1 << 40, 0):
+            patch.setattr(arrow_sources, "LARGE", large)
+            try:
+                answers.append(read_edge_table(path))
+            except PermatchError as err:
+                answers.append(str(err))
+    if isinstance(answers[0], str):
+        # A quoted cell must end at a delimiter: only Python's csv is so strict.
+        assert answers[1] == answers[0] or '"' in text
+    else:
+        assert_same(answers[1], answers[0])
 
 
 # ---- edges that are not listed -----------------------------------------------------------
