@@ -143,6 +143,20 @@ _EVEN = 1 << 30
 
 
 @njit(cache=True, nogil=True)
+def _fill_gain(nodes, starts, ends, other_starts, gain):
+    """Fill what each node opens while none is taken; return the number of edges."""
+    n_edges = 0
+    for i in nodes:
+        n_edges += starts[i + 1] - starts[i]
+        gain[i] = 0
+        for at in range(starts[i], starts[i + 1]):
+            j = ends[at]
+            if other_starts[j + 1] - other_starts[j] > 1:
+                gain[i] += 1
+    return n_edges
+
+
+@njit(cache=True, nogil=True)
 def _fill_greedy(
     first, starts, ends, other_starts, other_ends, rest, met, gain, order, most_open
 ):
@@ -152,14 +166,7 @@ def _fill_greedy(
     opens less what it closes.
     """
     n = len(order)
-    n_edges = 0
-    for i in order:
-        n_edges += starts[i + 1] - starts[i]
-        gain[i] = 0
-        for at in range(starts[i], starts[i + 1]):
-            j = ends[at]
-            if other_starts[j + 1] - other_starts[j] > 1:
-                gain[i] += 1
+    n_edges = _fill_gain(order, starts, ends, other_starts, gain)
     heap = np.empty(2 * n_edges + 1, np.int64)
     seen = np.empty(n, np.int64)
     nodes = order.copy()

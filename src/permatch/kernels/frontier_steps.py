@@ -246,11 +246,27 @@ def untake_few(table, at, back, new, before, bits, stay, by_bit, flows):
 
 
 @njit(cache=True, nogil=True)
-def untake_blocks(table, at, back, new, before, bits, stay, by_bit, low, flows, most):
-    """Fill the table before a node is taken, and what passes through its links."""
+def _fill_unset(low):
+    """Fill ones where a lane lacks one of its three bits."""
     for bit in range(3):
         for lane in range(LANES):
             low[bit * LANES + lane] = 0.0 if lane >> bit & 1 else 1.0
+
+
+@njit(cache=True, nogil=True)
+def _store_flows(flows, flow, flow0, flow1, flow2, flow3, flow4):
+    store(flows, 64 * LANES, flow)
+    store(flows, 0, flow0)
+    store(flows, LANES, flow1)
+    store(flows, 2 * LANES, flow2)
+    store(flows, 3 * LANES, flow3)
+    store(flows, 4 * LANES, flow4)
+
+
+@njit(cache=True, nogil=True)
+def untake_blocks(table, at, back, new, before, bits, stay, by_bit, low, flows, most):
+    """Fill the table before a node is taken, and what passes through its links."""
+    _fill_unset(low)
     zero = splat(0.0)
     low0, low1, low2 = load(low, 0), load(low, LANES), load(low, 2 * LANES)
     w0, w1, w2 = splat(by_bit[0]), splat(by_bit[1]), splat(by_bit[2])
@@ -308,12 +324,7 @@ def untake_blocks(table, at, back, new, before, bits, stay, by_bit, low, flows, 
         store(new, here + 8, new1)
         store(new, here + 16, new2)
         store(new, here + 24, new3)
-    store(flows, 64 * LANES, flow)
-    store(flows, 0, flow0)
-    store(flows, LANES, flow1)
-    store(flows, 2 * LANES, flow2)
-    store(flows, 3 * LANES, flow3)
-    store(flows, 4 * LANES, flow4)
+    _store_flows(flows, flow, flow0, flow1, flow2, flow3, flow4)
 
 
 @njit(cache=True, nogil=True)
