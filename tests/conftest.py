@@ -18,14 +18,22 @@ settings.register_profile(
 )
 settings.load_profile("permatch")
 
-#: Tests that run experiments, rivals, commands and browsers: too slow for a quick check.
+#: Tests that run experiments, rivals, commands, browsers or long chains, or that take more
+#: than a second: too slow for a quick check.
 SLOW = (
     "reproduce/",
     "tests/benchmarks/",
     "tests/cli/",
     "tests/pages/",
+    "tests/estimators/test_map_matching.py::test_planted_coefficients",
     "tests/estimators/test_map_matching_noisy.py",
+    "tests/inference/test_coverage.py",
+    "tests/inference/test_edge_chain.py",
+    "tests/inference/test_mixed.py::test_errors_of_wide_components",
+    "tests/inference/test_swap_chain.py",
     "tests/test_examples.py",
+    "tests/test_files.py::test_newlines_without_end",
+    "tests/test_graphs.py::test_a_hundred_thousand_nodes",
     "tests/test_readme.py::test_commands",
     "tests/test_wheel.py",
 )
