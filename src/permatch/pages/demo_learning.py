@@ -294,7 +294,8 @@ def run(
     found = {(row["n"], row["method"]): row for row in rows}
     chosen, unweighted = found[n_train, "map"], found[0, "unweighted"]
     test = drawn.test
-    scores = np.stack([graph.scores(np.array(chosen["coef"])) for graph in test.graphs])
+    coef = np.array(chosen["coef"])
+    scores = np.stack([graph.features @ coef for graph in test.graphs])
     marginals = list(infer(scores, n_jobs=n_jobs).marginals)
     after = [best_matching(table) for table in scores]
     curve = calibration(marginals, test.matchings)
