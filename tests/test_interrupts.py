@@ -45,7 +45,7 @@ CASES = {
     ),
     "glynn": (run(pm.Glynn(), 20), run(pm.Glynn(max_size=40), 40)),
     "subset_dp": (run(pm.SubsetDP(), 18), forever(run(pm.SubsetDP(max_size=25), 25))),
-    "frontier": (run(pm.Frontier(), 12), forever(run(pm.Frontier(), 22))),
+    "frontier": (run(pm.Frontier(), 18), forever(run(pm.Frontier(), 22))),
     "ryser": (run(pm.Ryser(), 9), run(pm.Ryser(max_size=36), 36)),
     "enumeration": (run(pm.Enumeration(), 9), run(pm.Enumeration(max_size=13), 13)),
     "sparsified": (
@@ -65,7 +65,9 @@ CASES = {
         run(pm.HuberLaw(n_samples=10**7, max_trials=10**12), 14),
     ),
     "path_tree": (
-        lambda: pm.PathTree().infer(np.eye(3), unmatched_left=0.0, unmatched_right=0.0),
+        lambda: pm.PathTree(max_steps=100).infer(
+            flat[:60, :60], unmatched_left=0.0, unmatched_right=0.0
+        ),
         lambda: pm.PathTree(tol=1e-9, max_steps=10**6).infer(
             flat, unmatched_left=0.0, unmatched_right=0.0
         ),
