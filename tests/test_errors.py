@@ -98,7 +98,7 @@ def test_every_engine_refuses_what_has_no_perfect_matching(case):
     stack = np.zeros((5, 3, 3))
     stack[2, :, 1] = stack[4, 0, :] = -INF
     with pytest.raises(
-        errors.InfeasibleGraphError, match=r"graph 2 \(like 1 others\) of size 3"
+        errors.InfeasibleGraphError, match=r"graph 2 \(like 1 other\) of size 3"
     ):
         case.engine.infer(stack)
 

@@ -196,6 +196,17 @@ def _first(mask: np.ndarray) -> tuple[int, ...]:
     return tuple(int(k) for k in np.argwhere(mask)[0])
 
 
+def like_others(count: int) -> str:
+    """Return what follows the name of the first of `count` that an error is about.
+
+    Examples
+    --------
+    >>> [f"graph 2{like_others(count)}" for count in (1, 2, 3)]
+    ['graph 2', 'graph 2 (like 1 other)', 'graph 2 (like 2 others)']
+    """
+    return f" (like {count - 1} other{'s' * (count > 2)})" if count > 1 else ""
+
+
 def no_perfect_matching(
     scores: FloatArray, name: str = "this graph"
 ) -> InfeasibleGraphError:

@@ -19,6 +19,7 @@ from permatch._validation import (
     check_count,
     is_list_of_graphs,
     is_sparse,
+    like_others,
     refuse_masked,
 )
 from permatch.errors import (
@@ -378,9 +379,10 @@ def check_distinct(left: IntArray, right: IntArray, name: str) -> None:
     is_repeated = (left[1:] == left[:-1]) & (right[1:] == right[:-1])
     if is_repeated.any():
         worst = int(np.argmax(is_repeated))
+        n_repeated = int((is_repeated & ~np.append(False, is_repeated[:-1])).sum())
         raise EdgeListError(
-            f"{name} must list every edge once; edge ({left[worst]}, {right[worst]}) "
-            f"occurs more than once, as do {int(is_repeated.sum()) - 1} others. Drop "
+            f"{name} must list every edge once; edge ({left[worst]}, {right[worst]})"
+            f"{like_others(n_repeated)} occurs more than once. Drop "
             "duplicates, or add up their scores."
         )
 
@@ -452,7 +454,7 @@ def _check_alone(problem: Problem, names: list[str]) -> None:
         name = "this graph" if names[g] == "scores" else names[g]
         raise InfeasibleGraphError(
             "a node that must be matched needs an allowed edge; "
-            f"{side} node {worst - int(starts[g])} of {name} has none, as do "
-            f"{int(is_alone.sum()) - 1} others. Allow it an edge, or give "
+            f"{side} node {worst - int(starts[g])} of {name}"
+            f"{like_others(int(is_alone.sum()))} has none. Allow it an edge, or give "
             f"unmatched_{side} a finite score."
         )

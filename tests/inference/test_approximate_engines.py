@@ -143,7 +143,7 @@ def test_no_graphs(case):
 def test_graphs_without_a_perfect_matching_are_named(case):
     stack = np.zeros((5, 3, 3))
     stack[2, :, 1] = stack[4, 0, :] = -np.inf
-    with pytest.raises(pm.errors.InfeasibleGraphError, match=r"graph 2 \(like 1 others\)"):
+    with pytest.raises(pm.errors.InfeasibleGraphError, match=r"graph 2 \(like 1 other\)"):
         case.engine.infer(stack)
 
 

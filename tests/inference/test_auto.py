@@ -241,7 +241,7 @@ def test_missing_the_tolerance_is_a_warning_and_no_error(rng):
     assert w[0].filename == __file__
     assert not found.diagnostics.is_converged
     assert "tolerance not reached" in found.diagnostics.reason
-    with pytest.warns(RuntimeWarning, match=r"graph 0 \(like 1 others\)"):
+    with pytest.warns(RuntimeWarning, match=r"graph 0 \(like 1 other\)"):
         engine.infer(np.stack([scores, scores]))
 
 

@@ -207,7 +207,12 @@ BAD = {
     "duplicate edge": (
         lambda: pm.infer(pm.EdgeScores([0, 0], [1, 1], [0.0, 0.0])),
         errors.EdgeListError,
-        r"every edge once; edge \(0, 1\)",
+        r"every edge once; edge \(0, 1\) occurs more than once\.",
+    ),
+    "duplicate edges": (
+        lambda: pm.infer(pm.EdgeScores([0, 0, 0, 1, 1], [1, 1, 1, 0, 0], np.zeros(5))),
+        errors.EdgeListError,
+        r"edge \(0, 1\) \(like 1 other\) occurs more than once",
     ),
     "duplicate entry": (
         lambda: pm.infer(sparse.coo_array((np.zeros(2), ([0, 0], [0, 0])), shape=(1, 1))),
@@ -247,7 +252,14 @@ BAD = {
     "alone": (
         lambda: pm.infer([[0.0, -np.inf], [-np.inf, -np.inf]], unmatched_right=0.0),
         errors.InfeasibleGraphError,
-        "left node 1 of this graph has none",
+        r"left node 1 of this graph has none\.",
+    ),
+    "several alone": (
+        lambda: pm.infer(
+            np.full((3, 2), -np.inf), unmatched_right=0.0, unmatched_left=-np.inf
+        ),
+        errors.InfeasibleGraphError,
+        r"left node 0 of this graph \(like 2 others\) has none",
     ),
     "nan unmatched": (
         lambda: pm.infer(np.zeros((2, 2)), unmatched_left=np.nan),

@@ -197,7 +197,7 @@ def test_warns_when_chains_have_not_mixed():
     assert told.certificate == "heuristic"
     assert told.interval is None
     assert math.isnan(told.log_partition_error)
-    with pytest.warns(RuntimeWarning, match=r"graph 1 of size 10 \(like 1 others\)"):
+    with pytest.warns(RuntimeWarning, match=r"graph 1 of size 10 \(like 1 other\)"):
         engine.infer([np.zeros((2, 2)), scores, scores])
 
 

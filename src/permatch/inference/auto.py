@@ -15,7 +15,7 @@ import numpy as np
 
 from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch._validation import check_count, like_others
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference._options import (
     RandomEngine,
@@ -324,14 +324,14 @@ class AutoEngine(RandomEngine):
         missed = [k for k, report in enumerate(reports) if not report.is_converged]
         if not missed:
             return
-        others = f" (like {len(missed) - 1} others)" if len(missed) > 1 else ""
         report = reports[missed[0]]
         error = report.marginal_error
         known = "error unknown" if error is None else f"standard error {error:.2g}"
         warnings.warn(
-            f"auto did not reach tol={self.tol:g} for graph {members[missed[0]]}{others} "
-            f"of size {report.size} within its budget of {self.budget} s; the best result "
-            f"is that of {report.engine} ({known}; certificate: {report.certificate}). "
+            f"auto did not reach tol={self.tol:g} for graph {members[missed[0]]}"
+            f"{like_others(len(missed))} of size {report.size} within its budget of "
+            f"{self.budget} s; the best result is that of {report.engine} "
+            f"({known}; certificate: {report.certificate}). "
             "Raise budget or tol, fix known edges, or see diagnostics.steps.",
             RuntimeWarning,
             stacklevel=level_outside(),

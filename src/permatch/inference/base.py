@@ -23,7 +23,13 @@ import numpy as np
 from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
 from permatch._types import FloatArray, IntArray, Scores
-from permatch._validation import check_batch, check_count, check_jobs, no_perfect_matching
+from permatch._validation import (
+    check_batch,
+    check_count,
+    check_jobs,
+    like_others,
+    no_perfect_matching,
+)
 from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, put_in_list
@@ -383,8 +389,7 @@ def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -
     name = (
         "this graph" if len(scores) == 1 and members[0] == 0 else f"graph {members[first]}"
     )
-    if is_infeasible.sum() > 1:
-        name += f" (like {is_infeasible.sum() - 1} others)"
+    name += like_others(int(is_infeasible.sum()))
     raise no_perfect_matching(scores[first], name)
 
 

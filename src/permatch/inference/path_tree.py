@@ -8,6 +8,7 @@ import numpy as np
 
 from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._validation import like_others
 from permatch.errors import InvalidOptionError, PartialMatchingError
 from permatch.inference._options import (
     check_budget,
@@ -251,7 +252,7 @@ def _refuse_perfect(problem: Problem) -> None:
         if must.any():
             first = int(np.argmax(must))
             raise _not_partial(
-                f"{side} node {first} must be matched, as must {int(must.sum()) - 1} others"
+                f"{side} node {first}{like_others(int(must.sum()))} must be matched"
             )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from permatch._types import FloatArray
+from permatch._validation import like_others
 from permatch.inference.answer import InferenceResult
 from permatch.inference.base import Job
 from permatch.inference.chains.edge_estimates import Estimates
@@ -90,12 +91,12 @@ def warn_if_apart(found: Estimates) -> None:
         return
     worst = lost[int(np.argmax(found.r_hat[lost]))]
     n_edges = int(np.diff(found.edge_starts)[worst])
-    others = f" (like {len(lost) - 1} others)" if len(lost) > 1 else ""
     warnings.warn(
-        f"SwapChain has not mixed: a component of {n_edges} edges{others} should have "
-        f"R-hat at most {LARGEST_R_HAT} and at least {FEWEST_SAMPLES} effective samples, "
-        f"got {found.r_hat[worst]:.3f} and {found.n_effective[worst]:.0f}. Its marginals "
-        f"and their errors are unreliable. Raise n_sweeps (now {found.n_sweeps[worst]}), "
+        f"SwapChain has not mixed: a component of {n_edges} edges"
+        f"{like_others(len(lost))} should have R-hat at most {LARGEST_R_HAT} and at least "
+        f"{FEWEST_SAMPLES} effective samples, got {found.r_hat[worst]:.3f} and "
+        f"{found.n_effective[worst]:.0f}. Its marginals and their errors are unreliable. "
+        f"Raise n_sweeps (now {found.n_sweeps[worst]}), "
         "or use another engine.",
         RuntimeWarning,
         stacklevel=5,

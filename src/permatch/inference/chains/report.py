@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch._validation import like_others
 from permatch.inference.answer import Diagnostics, InferenceResult
 
 #: Chains are taken as mixed up to this R-hat and from so many effective samples, ...
@@ -139,7 +140,6 @@ def warn_if_unmixed(answers: Sequence[InferenceResult], members: IntArray) -> No
         lost, key=lambda g: (reports[g].r_hat or 0.0, reports[g].figures["shortfall"])
     )
     told = reports[worst]
-    others = f" (like {len(lost) - 1} others)" if len(lost) > 1 else ""
     advice = f"Raise n_sweeps (now {told.figures['n_sweeps']})"
     if len(told.figures["betas"]) == 1:
         advice += ", or set tempering=True"
@@ -148,10 +148,10 @@ def warn_if_unmixed(answers: Sequence[InferenceResult], members: IntArray) -> No
         missed = "; and it has missed likely matchings"
     warnings.warn(
         f"SwapChain has not mixed: graph {members[worst]} of size {told.size}"
-        f"{others} should have R-hat at most {LARGEST_R_HAT} and at least {FEWEST_SAMPLES} "
-        f"effective samples, got {told.r_hat:.3f} and {told.effective_samples:.0f}"
-        f"{missed}. Its marginals and their errors are unreliable. "
-        f"{advice}, or use another engine.",
+        f"{like_others(len(lost))} should have R-hat at most {LARGEST_R_HAT} and at least "
+        f"{FEWEST_SAMPLES} effective samples, got {told.r_hat:.3f} and "
+        f"{told.effective_samples:.0f}{missed}. Its marginals and their errors are "
+        f"unreliable. {advice}, or use another engine.",
         RuntimeWarning,
         stacklevel=5,
     )
