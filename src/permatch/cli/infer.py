@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from permatch._types import IntArray
 from permatch.cli.infer_report import describe_accuracy, show
 from permatch.cli.shared.options import AsJson, Engine, Jobs, argument, optional
 from permatch.cli.shared.terminal import print_summary
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from permatch.datasets.score_matrix import ScoreMatrix
     from permatch.distribution import MatchingDistribution
     from permatch.inference import AbstractEngine
-    from permatch.problems import Problem
 
 
 def _check_given(edges: list[str] | None) -> list[str]:
@@ -312,22 +310,14 @@ def _edges(source: "ScoreMatrix") -> list[list[int]] | None:
     return np.stack([source.scores.left, source.scores.right], axis=1).tolist()
 
 
-def _total(problem: "Problem", matching: IntArray) -> float:
-    """Return the score of a matching."""
-    structure = problem.structure
-    is_taken = np.isin(np.arange(structure.n_right), matching)
-    return float(
-        problem.scores[matching[structure.left] == structure.right].sum()
-        + problem.unmatched_left[matching < 0].sum()
-        + problem.unmatched_right[~is_taken].sum()
-    )
-
-
 def _describe(distribution: "MatchingDistribution", matching: Any) -> dict[str, Any]:
+    from permatch.decoding.totals import total_scores  # loads the compiler
+
     log_probability = distribution.log_prob(matching)
+    (score,) = total_scores(distribution.problem, matching[None]).tolist()
     return {
         "matching": matching.tolist(),
-        "score": _total(distribution.problem, matching),
+        "score": score,
         "log_probability": log_probability,
         "probability": math.exp(log_probability),
     }
