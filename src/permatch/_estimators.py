@@ -12,12 +12,16 @@ Task = Literal["match", "rank"]
 
 @dataclass(frozen=True)
 class Listed:
-    """An estimator: its class and module, its task, and its name on the command line."""
+    """An estimator: its class and module, its task, and its name on the command line.
+
+    Commands report fits as those of linear models with an alpha; any other estimator has
+    no name there: None.
+    """
 
     name: str
     module: str
     task: Task
-    option: str
+    option: str | None
     is_search: bool = False
 
     @property
@@ -56,9 +60,8 @@ ESTIMATORS = {
 
 def options_of(task: Task) -> list[str]:
     """Return the names on the command line of the estimators for a task."""
-    return list(
-        dict.fromkeys(row.option for row in ESTIMATORS.values() if row.task == task)
-    )
+    rows = [row for row in ESTIMATORS.values() if row.task == task]
+    return list(dict.fromkeys(row.option for row in rows if row.option is not None))
 
 
 def find_estimator(task: Task, option: str, *, is_search: bool) -> type[Any]:

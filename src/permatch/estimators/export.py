@@ -135,7 +135,8 @@ def _serving_weights(
 ) -> dict[str, float]:
     """Return the coefficient of every feature by its name, in the order of columns."""
     if not isinstance(model, LinearRanker):
-        names = [row.name for row in ESTIMATORS.values() if row.task == "rank"]
+        kinds = [row.load() for row in ESTIMATORS.values() if row.task == "rank"]
+        names = [kind.__name__ for kind in kinds if issubclass(kind, LinearRanker)]
         raise InvalidOptionError(
             "a model to export must be a linear ranker of permatch "
             f"({', '.join(names)}); got {type(model).__name__}."
