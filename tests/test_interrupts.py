@@ -17,6 +17,7 @@ CHILD = """
 import json, os, signal, sys, threading, time, warnings
 import numpy as np
 import permatch as pm
+from permatch.inference import ENGINES
 
 # The parent may ignore the signal (nohup), and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -104,6 +105,9 @@ CASES = {
         forever(lambda: pm.best_matching(np.outer(range(1200), range(1200)))),
     ),
 }
+for name in ENGINES.keys() - CASES.keys():
+    engine = ENGINES[name]()
+    CASES[name] = run(engine, 5), forever(run(engine, min(engine.max_size, 60)))
 
 
 for name, (short, long) in CASES.items():

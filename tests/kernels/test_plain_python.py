@@ -21,13 +21,14 @@ CODE = """
 import json, sys, warnings
 import numpy as np
 import permatch as pm
-from permatch import *
+from permatch.inference import ENGINES
 warnings.simplefilter("ignore")
 scores, engines = json.load(sys.stdin)
 scores = np.array(scores)
+kinds = {kind.__name__: kind for kind in ENGINES.values()}
 answers = {}
 for name, (engine, free) in engines.items():
-    result = eval(engine).infer(scores, unmatched_left=free, unmatched_right=free)
+    result = eval(engine, kinds).infer(scores, unmatched_left=free, unmatched_right=free)
     marginals = None if result.marginals is None else result.marginals.tolist()
     answers[name] = (result.log_partition, marginals)
 d = pm.MatchingDistribution(scores)
