@@ -19,6 +19,8 @@ from permatch._features import (
     check_finite,
     settled,
 )
+from permatch._layout import Form
+from permatch._score_checks import check_distinct, order_edges
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import (
@@ -26,7 +28,7 @@ from permatch.errors import (
     FeatureShapeError,
 )
 from permatch.problems import Structure
-from permatch.scores import EdgeScores, Form, check_distinct, order_edges
+from permatch.scores import EdgeScores
 
 
 def squared_difference(left: FloatArray, right: FloatArray) -> FloatArray:

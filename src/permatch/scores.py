@@ -4,14 +4,23 @@
 values on its edges and nodes back into the form that was given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._layout import Form, Layout
+from permatch._score_checks import (
+    check_alone,
+    check_distinct,
+    check_entries,
+    check_unmatched,
+    one_unmatched,
+    order_edges,
+)
+from permatch._types import FloatArray, IntArray
 from permatch._validation import (
     MAX_SCORE,
     SHAPES,
@@ -19,18 +28,9 @@ from permatch._validation import (
     check_count,
     is_list_of_graphs,
     is_sparse,
-    like_others,
     refuse_masked,
 )
-from permatch.errors import (
-    EdgeListError,
-    InfeasibleGraphError,
-    InfiniteScoreError,
-    InvalidOptionError,
-    NaNScoreError,
-    ScoreShapeError,
-)
-from permatch.kernels.components import group_by_label
+from permatch.errors import EdgeListError, ScoreShapeError
 from permatch.problems import Problem, Structure, complete_structure
 
 #: A score per node, one for all nodes, or None.
@@ -112,87 +112,6 @@ def _as_nodes(nodes: Any, name: str) -> IntArray:
     return array
 
 
-@dataclass(frozen=True, eq=False)
-class Form:
-    """One graph as it was given: what its entries are, and which of them are edges."""
-
-    kind: Literal["dense", "sparse", "edges"]
-    shape: tuple[int, int]
-    n_entries: int
-    places: IntArray  # of the edges of the problem among the entries given
-    template: Any = None  # the sparse array that was given
-
-    def lay(self, values: FloatArray | BoolArray) -> Any:
-        """Return values on the edges of the problem in the form of the graph."""
-        entries = np.zeros(self.n_entries, dtype=values.dtype)
-        entries[self.places] = values
-        if self.kind == "dense":
-            return entries.reshape(self.shape)
-        if self.kind == "sparse":
-            laid = self.template.tocoo(copy=True)
-            laid.data = entries
-            return laid.asformat(self.template.format)
-        return entries
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """How values on the edges and nodes of a problem are given back."""
-
-    kind: Literal["one", "stack", "list"]
-    forms: tuple[Form, ...]
-    structure: Structure
-
-    def edges(self, values: FloatArray | BoolArray | None) -> Any:
-        """Return values (n_edges,) on edges in the form of the scores."""
-        if values is None:
-            return None
-        starts = self.structure.edge_starts
-        return self._collect(
-            [
-                form.lay(values[starts[g] : starts[g + 1]])
-                for g, form in enumerate(self.forms)
-            ]
-        )
-
-    def left(self, values: Any) -> Any:
-        """Return values (n_left,) on left nodes, per graph if there are several."""
-        return self._nodes(values, self.structure.left_starts)
-
-    def right(self, values: Any) -> Any:
-        """Return values (n_right,) on right nodes, per graph if there are several."""
-        return self._nodes(values, self.structure.right_starts)
-
-    def graphs(self, values: Any) -> Any:
-        """Return values (n_graphs,), a float if only one graph was given."""
-        if values is None:
-            return None
-        return float(values[0]) if self.kind == "one" else values
-
-    def matchings(self, partners: IntArray) -> Any:
-        """Return the partners (n_left,) of left nodes, counted within each graph."""
-        structure = self.structure
-        first = structure.right_starts[structure.graph_of_left]
-        return self.left(np.where(partners >= 0, partners - first, partners))
-
-    def _nodes(self, values: Any, starts: IntArray) -> Any:
-        if values is None:
-            return None
-        return self._collect(
-            [
-                values[first:last]
-                for first, last in zip(starts[:-1], starts[1:], strict=True)
-            ]
-        )
-
-    def _collect(self, pieces: list[Any]) -> Any:
-        if self.kind == "one":
-            return pieces[0]
-        if self.kind == "stack":
-            return np.array(pieces) if pieces else np.zeros((0, 0))
-        return pieces
-
-
 def check_problem(
     scores: Any,
     unmatched_left: Unmatched = None,
@@ -238,9 +157,12 @@ def check_problem(
         ("unmatched_left", unmatched_left, n_left, n_right),
         ("unmatched_right", unmatched_right, n_right, n_left),
     )
-    own = [_check_unmatched(values, side, kind, *sizes) for side, values, *sizes in sides]
-    problem = Problem(structure, _joined([s for *_, s in found], float), own[0], own[1])
-    _check_alone(problem, names)
+    own = [
+        _joined(check_unmatched(values, side, kind, *sizes), float)
+        for side, values, *sizes in sides
+    ]
+    problem = Problem(structure, _joined([s for *_, s in found], float), *own)
+    check_alone(problem, names)
     return problem, Layout(kind, forms, structure)
 
 
@@ -264,10 +186,10 @@ def _complete_problem(
     """Return what `check_problem` does, without building what is known of the shape."""
     n, k = scores.shape
     structure = complete_structure(n, k)
-    left = _one_unmatched(unmatched_left, "unmatched_left", n, k)
-    right = _one_unmatched(unmatched_right, "unmatched_right", k, n)
+    left = one_unmatched(unmatched_left, "unmatched_left", n, k)
+    right = one_unmatched(unmatched_right, "unmatched_right", k, n)
     form = Form("dense", scores.shape, scores.size, structure.all_edges)
-    problem = Problem(structure, scores.flatten(), left.copy(), right.copy())
+    problem = Problem(structure, scores.flatten(), left, right)
     return problem, Layout("one", (form,), structure)
 
 
@@ -332,129 +254,15 @@ def _read(
         if array.ndim != 2:
             raise ScoreShapeError(f"{name} must be {SHAPES}; got shape {array.shape}.")
         if check:
-            _check_entries(array, name, lambda k: divmod(k, array.shape[1]))
+            check_entries(array, name, lambda k: divmod(k, array.shape[1]))
         is_edge = array > -np.inf
         left, right = is_edge.nonzero()
         form = Form("dense", array.shape, array.size, left * array.shape[1] + right)
         return form, left, right, array[is_edge]
     if check:
-        _check_entries(score, name, lambda k: (int(left[k]), int(right[k])))
+        check_entries(score, name, lambda k: (int(left[k]), int(right[k])))
     places = order_edges(left, right, shape)
     check_distinct(left[places], right[places], name)
     places = places[score[places] > -np.inf]
     form = Form(kind, shape, len(score), places, template)
     return form, left[places], right[places], score[places]
-
-
-def _check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) -> None:
-    """Refuse NaN and scores that are too large; `edge` names an entry."""
-    flat = scores.ravel()
-    if flat.max(initial=0.0) <= MAX_SCORE and flat.min(initial=0.0) >= -MAX_SCORE:
-        return
-    with np.errstate(invalid="ignore"):
-        is_wrong = ~((np.abs(flat) <= MAX_SCORE) | (flat == -np.inf))
-    if not is_wrong.any():
-        return
-    worst = int(np.argmax(is_wrong))
-    if np.isnan(flat).any():
-        worst = int(np.argmax(np.isnan(flat)))
-        raise NaNScoreError(
-            f"{name} must not contain NaN; got {np.isnan(flat).sum()} of them, the first "
-            f"at edge {edge(worst)}. Leave an edge out, or use -np.inf, to forbid it."
-        )
-    raise InfiniteScoreError(
-        f"{name} must be at most {MAX_SCORE:g} in size, or -inf to forbid an edge; got "
-        f"{flat[worst]} at edge {edge(worst)}. To force an edge use given={{left: right}}."
-    )
-
-
-def order_edges(left: IntArray, right: IntArray, shape: tuple[int, int]) -> IntArray:
-    """Return the order of edges by left, then right node."""
-    places = group_by_label(right, shape[1])[1]  # two counting sorts
-    return places[group_by_label(left[places], shape[0])[1]]
-
-
-def check_distinct(left: IntArray, right: IntArray, name: str) -> None:
-    """Refuse sorted edges that occur twice."""
-    is_repeated = (left[1:] == left[:-1]) & (right[1:] == right[:-1])
-    if is_repeated.any():
-        worst = int(np.argmax(is_repeated))
-        n_repeated = int((is_repeated & ~np.append(False, is_repeated[:-1])).sum())
-        raise EdgeListError(
-            f"{name} must list every edge once; edge ({left[worst]}, {right[worst]})"
-            f"{like_others(n_repeated)} occurs more than once. Drop "
-            "duplicates, or add up their scores."
-        )
-
-
-def _check_unmatched(
-    values: Any, name: str, kind: str, sizes: IntArray, others: IntArray
-) -> FloatArray:
-    """Return the scores of staying unmatched of all nodes of a side, in every graph."""
-    each = [values] * len(sizes)
-    if kind == "list" and isinstance(values, list | tuple):
-        each = list(values)
-        if len(each) != len(sizes):
-            raise InvalidOptionError(
-                f"{name} must have one entry per graph, {len(sizes)}; got {len(each)}."
-            )
-    return _joined(
-        [
-            _one_unmatched(own, name if kind == "one" else f"{name} of graph {g}", n, k)
-            for g, (own, n, k) in enumerate(
-                zip(each, sizes.tolist(), others.tolist(), strict=True)
-            )
-        ],
-        float,
-    )
-
-
-def _one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
-    if values is None:
-        return np.full(n, 0.0 if n > n_other else -np.inf)
-    if type(values) is float and abs(values) <= MAX_SCORE:
-        return np.full(n, values)
-    array = as_floats(values, name)
-    if array.shape not in ((), (n,)):
-        raise ScoreShapeError(
-            f"{name} must be one number or one per node, shape ({n},); got shape "
-            f"{array.shape}."
-        )
-    if np.isnan(array).any():
-        raise NaNScoreError(
-            f"{name} must not contain NaN. Use -np.inf for nodes that must be matched."
-        )
-    if (np.abs(array[array > -np.inf]) > MAX_SCORE).any():
-        raise InfiniteScoreError(
-            f"{name} must be at most {MAX_SCORE:g} in size, or -inf for nodes that must be "
-            f"matched; got {array.max()}. To leave a node unmatched, forbid its edges."
-        )
-    return np.broadcast_to(array, (n,)).copy()
-
-
-def _check_alone(problem: Problem, names: list[str]) -> None:
-    """Refuse nodes that must be matched and have no edge."""
-    structure = problem.structure
-    for side, unmatched in (
-        ("left", problem.unmatched_left),
-        ("right", problem.unmatched_right),
-    ):
-        is_alone = unmatched == -np.inf
-        if not is_alone.any():
-            continue
-        if side == "left":
-            is_alone &= structure.starts[1:] == structure.starts[:-1]
-        else:
-            is_alone &= np.bincount(structure.right, minlength=len(unmatched)) == 0
-        if not is_alone.any():
-            continue
-        worst = int(np.argmax(is_alone))
-        starts = structure.left_starts if side == "left" else structure.right_starts
-        g = int(np.searchsorted(starts, worst, side="right")) - 1
-        name = "this graph" if names[g] == "scores" else names[g]
-        raise InfeasibleGraphError(
-            "a node that must be matched needs an allowed edge; "
-            f"{side} node {worst - int(starts[g])} of {name}"
-            f"{like_others(int(is_alone.sum()))} has none. Allow it an edge, or give "
-            f"unmatched_{side} a finite score."
-        )

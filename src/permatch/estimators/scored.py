@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._layout import Layout
 from permatch._types import FloatArray, IntArray
 from permatch._validation import MAX_SCORE, no_perfect_matching
 from permatch.assignment import best_assignment
@@ -16,7 +17,7 @@ from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult, require_marginals
 from permatch.objectives import Parameters
 from permatch.problems import Problem
-from permatch.scores import Layout, check_problem
+from permatch.scores import check_problem
 
 
 @dataclass(frozen=True, eq=False)

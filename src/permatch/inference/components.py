@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from permatch._layout import Layout
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InfeasibleGraphError, PartialMatchingError
 from permatch.inference.answer import Diagnostics, InferenceResult, merge, weakest
 from permatch.problems import Problem, Selection
-from permatch.scores import Layout
 
 _BOUNDS = ("marginal_bounds", "unmatched_left_bounds", "unmatched_right_bounds")
 

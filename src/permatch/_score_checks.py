@@ -1,0 +1,131 @@
+"""Checks of scores: those of edges, of lists of edges, and of staying unmatched."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from permatch._types import FloatArray, IntArray
+from permatch._validation import MAX_SCORE, as_floats, like_others
+from permatch.errors import (
+    EdgeListError,
+    InfeasibleGraphError,
+    InfiniteScoreError,
+    InvalidOptionError,
+    NaNScoreError,
+    ScoreShapeError,
+)
+from permatch.kernels.components import group_by_label
+from permatch.problems import Problem
+
+
+def check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) -> None:
+    """Refuse NaN and scores that are too large; `edge` names an entry."""
+    flat = scores.ravel()
+    if flat.max(initial=0.0) <= MAX_SCORE and flat.min(initial=0.0) >= -MAX_SCORE:
+        return
+    with np.errstate(invalid="ignore"):
+        is_wrong = ~((np.abs(flat) <= MAX_SCORE) | (flat == -np.inf))
+    if not is_wrong.any():
+        return
+    worst = int(np.argmax(is_wrong))
+    if np.isnan(flat).any():
+        worst = int(np.argmax(np.isnan(flat)))
+        raise NaNScoreError(
+            f"{name} must not contain NaN; got {np.isnan(flat).sum()} of them, the first "
+            f"at edge {edge(worst)}. Leave an edge out, or use -np.inf, to forbid it."
+        )
+    raise InfiniteScoreError(
+        f"{name} must be at most {MAX_SCORE:g} in size, or -inf to forbid an edge; got "
+        f"{flat[worst]} at edge {edge(worst)}. To force an edge use given={{left: right}}."
+    )
+
+
+def order_edges(left: IntArray, right: IntArray, shape: tuple[int, int]) -> IntArray:
+    """Return the order of edges by left, then right node."""
+    places = group_by_label(right, shape[1])[1]  # two counting sorts
+    return places[group_by_label(left[places], shape[0])[1]]
+
+
+def check_distinct(left: IntArray, right: IntArray, name: str) -> None:
+    """Refuse sorted edges that occur twice."""
+    is_repeated = (left[1:] == left[:-1]) & (right[1:] == right[:-1])
+    if is_repeated.any():
+        worst = int(np.argmax(is_repeated))
+        n_repeated = int((is_repeated & ~np.append(False, is_repeated[:-1])).sum())
+        raise EdgeListError(
+            f"{name} must list every edge once; edge ({left[worst]}, {right[worst]})"
+            f"{like_others(n_repeated)} occurs more than once. Drop "
+            "duplicates, or add up their scores."
+        )
+
+
+def check_unmatched(
+    values: Any, name: str, kind: str, sizes: IntArray, others: IntArray
+) -> list[FloatArray]:
+    """Return the scores of staying unmatched of the nodes of a side, for every graph."""
+    each = [values] * len(sizes)
+    if kind == "list" and isinstance(values, list | tuple):
+        each = list(values)
+        if len(each) != len(sizes):
+            raise InvalidOptionError(
+                f"{name} must have one entry per graph, {len(sizes)}; got {len(each)}."
+            )
+    return [
+        one_unmatched(own, name if kind == "one" else f"{name} of graph {g}", n, k)
+        for g, (own, n, k) in enumerate(
+            zip(each, sizes.tolist(), others.tolist(), strict=True)
+        )
+    ]
+
+
+def one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
+    """Return the scores of staying unmatched of one side of one graph, an own array."""
+    if values is None:
+        return np.full(n, 0.0 if n > n_other else -np.inf)
+    if type(values) is float and abs(values) <= MAX_SCORE:
+        return np.full(n, values)
+    array = as_floats(values, name)
+    if array.shape not in ((), (n,)):
+        raise ScoreShapeError(
+            f"{name} must be one number or one per node, shape ({n},); got shape "
+            f"{array.shape}."
+        )
+    if np.isnan(array).any():
+        raise NaNScoreError(
+            f"{name} must not contain NaN. Use -np.inf for nodes that must be matched."
+        )
+    if (np.abs(array[array > -np.inf]) > MAX_SCORE).any():
+        raise InfiniteScoreError(
+            f"{name} must be at most {MAX_SCORE:g} in size, or -inf for nodes that must be "
+            f"matched; got {array.max()}. To leave a node unmatched, forbid its edges."
+        )
+    return np.broadcast_to(array, (n,)).copy()
+
+
+def check_alone(problem: Problem, names: list[str]) -> None:
+    """Refuse nodes that must be matched and have no edge."""
+    structure = problem.structure
+    for side, unmatched in (
+        ("left", problem.unmatched_left),
+        ("right", problem.unmatched_right),
+    ):
+        is_alone = unmatched == -np.inf
+        if not is_alone.any():
+            continue
+        if side == "left":
+            is_alone &= structure.starts[1:] == structure.starts[:-1]
+        else:
+            is_alone &= np.bincount(structure.right, minlength=len(unmatched)) == 0
+        if not is_alone.any():
+            continue
+        worst = int(np.argmax(is_alone))
+        starts = structure.left_starts if side == "left" else structure.right_starts
+        g = int(np.searchsorted(starts, worst, side="right")) - 1
+        name = "this graph" if names[g] == "scores" else names[g]
+        raise InfeasibleGraphError(
+            "a node that must be matched needs an allowed edge; "
+            f"{side} node {worst - int(starts[g])} of {name}"
+            f"{like_others(int(is_alone.sum()))} has none. Allow it an edge, or give "
+            f"unmatched_{side} a finite score."
+        )
