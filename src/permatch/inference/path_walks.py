@@ -8,16 +8,8 @@ import numpy as np
 
 from permatch._parallel import Allowance, Job, run_slices
 from permatch._types import FloatArray, IntArray
-from permatch.kernels.path_tree import (
-    MOST_DEPTH,
-    NODE,
-    Space,
-    Tree,
-    bound_roots,
-    lay_links,
-    order_nodes,
-    pass_bounds,
-)
+from permatch.kernels.path_links import NODE, Tree, lay_links, order_nodes, pass_bounds
+from permatch.kernels.path_tree import MOST_DEPTH, Space, bound_roots
 from permatch.problems import Problem, Structure
 
 # Odds below exp(-690) change no other probability by more than a rounding; above exp(690)

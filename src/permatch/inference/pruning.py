@@ -2,7 +2,7 @@
 
 A dropped edge has probability at most ``b``: taking it out of a matching leaves one, so
 ``b = A / (1 + A)`` will do, with ``A = exp(s_ij - u_i - v_j)``; where every node may stay
-unmatched, what is known before any path is walked (`kernels.path_tree`) is tighter.  With
+unmatched, what is known before any path is walked (`kernels.path_links`) is tighter.  With
 ``d`` the sum over the dropped edges of a component, its distribution changes by at most d
 in total variation, and its log-partition by at most ``-log(1 - d)``.
 """

@@ -14,8 +14,9 @@ that hold, and interval arithmetic carries these up to the root.
     R_w(G - path) <= 1 / (1 + sum_{x in N(w), x != v} A_wx g_wx)    if only v is lost,
 
 where g_wx is the first bound for x below w.  Both are known for each link (v, w) before
-any path is walked, so a cut takes one look.  Whether w has lost others is known from a
-count of the neighbours each node has on the path; if so, its neighbours are gone through.
+any path is walked (`kernels.path_links`), so a cut takes one look.  Whether w has lost
+others is known from a count of the neighbours each node has on the path; if so, its
+neighbours are gone through.
 
 **Where to cut.**  A relative change of R_j moves R_i by ``p(i, j)`` times as much, hence
 that of a node moves the root by the product of such probabilities along the path.  By the
@@ -26,9 +27,6 @@ link is followed if that exceeds a threshold, which falls until the root is narr
 ``exp(d)``, R_i is off by at most ``exp(d + c)``, c for the roundings of one node; the
 caller widens the intervals by ``depth * c``.  Where odds do not fit into a float64, all
 values are logarithms (`is_log`); a sum then begins at log 1 = 0.
-
-Nodes of both sides are numbered together, breadth first, so that a ball of the graph lies
-together in memory.
 """
 
 import math
@@ -39,11 +37,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.kernels.path_links import HIGH, LOW, NODE, ODDS, POINT, Tree, over, plus
 
-#: What is known of a link (v, w): w, the odds A; A R_w below v: at least, at most, about.
-NODE, ODDS, LOW, HIGH, POINT = range(5)
-# Of a node on the path: the weight of its terms, and its sums as above.
-WEIGHT = 0
+# Of a node on the path: the weight of its terms; its sums are LOW, HIGH and POINT.
+_WEIGHT = 0
 # The link that led there, and where its own pending links begin.
 _LINK, _PENDING = range(2)
 # A node on the path; smaller numbers count the neighbours a node has there.
@@ -58,20 +55,6 @@ _FIRST, _FIRST_POWER, _LOWER, _POWER = 0.4, 1.4, 0.8, 1.3
 _LEAST_SHARE, _EVERYTHING = 1e-9, -1.0
 # A node with more neighbours to look at counts as several steps.
 _LINKS_PER_STEP = 32
-# Sweeps of belief propagation.
-_SWEEPS = 6
-
-
-class Tree(NamedTuple):
-    """A graph as walked: the links of node v are ``links[starts[v]:starts[v + 1]]``.
-
-    Nodes of one side `may_go`: in a walk with a `floor`, those numbered below it are out.
-    """
-
-    starts: IntArray
-    links: FloatArray
-    may_go: BoolArray
-    is_log: bool
 
 
 class Space(NamedTuple):
@@ -86,156 +69,15 @@ class Space(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _plus(total: float, term: float, is_log: bool) -> float:
-    if not is_log:
-        return total + term
-    if term > total:
-        total, term = term, total
-    return total + math.log1p(math.exp(term - total))
-
-
-@njit(cache=True, nogil=True)
-def _over(odds: float, total: float, is_log: bool) -> float:
-    return odds - total if is_log else odds / total
-
-
-@njit(cache=True, nogil=True)
 def _share(weight: float, term: float, is_log: bool) -> float:
     """Return weight * term as a plain number."""
     return math.exp(weight + term) if is_log else weight * term
 
 
 @njit(cache=True, nogil=True)
-def _middle(one: float, other: float, is_log: bool) -> float:
-    return 0.5 * (one + other) if is_log else math.sqrt(one * other)
-
-
-@njit(cache=True, nogil=True)
 def _below(weight: float, point: float, odds: float, is_log: bool) -> float:
     """Return the weight of terms below w, from that of its own term, about `point`."""
     return weight + 2.0 * point - odds if is_log else weight * point * (point / odds)
-
-
-@njit(cache=True, nogil=True)
-def order_nodes(
-    starts: IntArray, right: IntArray, right_starts: IntArray, lefts: IntArray
-) -> IntArray:
-    """Return all nodes, breadth first; right node j has the number ``n_left + j``.
-
-    `lefts` are the left nodes of the edges in the order of `right_starts`.
-    """
-    n_left, n_right = len(starts) - 1, len(right_starts) - 1
-    order = np.empty(n_left + n_right, dtype=np.int64)
-    is_seen = np.zeros(n_left + n_right, dtype=np.bool_)
-    done = found = 0
-    for first in range(n_left + n_right):
-        if is_seen[first]:
-            continue
-        is_seen[first] = True
-        order[found] = first
-        found += 1
-        while done < found:
-            v = order[done]
-            done += 1
-            if v < n_left:
-                near, shift = right[starts[v] : starts[v + 1]], n_left
-            else:
-                j = v - n_left
-                near, shift = lefts[right_starts[j] : right_starts[j + 1]], 0
-            for w in near:
-                if not is_seen[w + shift]:
-                    is_seen[w + shift] = True
-                    order[found] = w + shift
-                    found += 1
-    return order
-
-
-@njit(cache=True, nogil=True)
-def lay_links(
-    starts: IntArray,
-    right: IntArray,
-    right_starts: IntArray,
-    right_edges: IntArray,
-    lefts: IntArray,
-    order: IntArray,
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return where the links of each node begin; the node, edge and link back of each."""
-    n_left, n_edges = len(starts) - 1, len(right)
-    place = np.empty(len(order), dtype=np.int64)
-    for p in range(len(order)):
-        place[order[p]] = p
-    link_starts = np.empty(len(order) + 1, dtype=np.int64)
-    nodes = np.empty(2 * n_edges, dtype=np.int64)
-    edges = np.empty(2 * n_edges, dtype=np.int64)
-    twins = np.empty(2 * n_edges, dtype=np.int64)
-    earlier = np.full(n_edges, -1, dtype=np.int64)
-    k = 0
-    for p in range(len(order)):
-        link_starts[p] = k
-        v = order[p]
-        if v < n_left:
-            for e in range(starts[v], starts[v + 1]):
-                nodes[k], edges[k] = place[n_left + right[e]], e
-                k += 1
-        else:
-            for h in range(right_starts[v - n_left], right_starts[v - n_left + 1]):
-                nodes[k], edges[k] = place[lefts[h]], right_edges[h]
-                k += 1
-        for h in range(link_starts[p], k):
-            other = earlier[edges[h]]
-            earlier[edges[h]] = h
-            if other >= 0:
-                twins[h], twins[other] = other, h
-    link_starts[len(order)] = k
-    return link_starts, nodes, edges, twins
-
-
-@njit(cache=True, nogil=True)
-def _send(
-    starts: IntArray,
-    twins: IntArray,
-    odds: FloatArray,
-    is_log: bool,
-    source: FloatArray,
-    target: FloatArray,
-    is_damped: bool,
-) -> None:
-    """Send ``A R_v`` below w along all links from w to v, from the links of v."""
-    most = 0
-    for v in range(len(starts) - 1):
-        most = max(most, starts[v + 1] - starts[v])
-    begun = np.empty(most)
-    for v in range(len(starts) - 1):
-        first, last = starts[v], starts[v + 1]
-        total = 0.0 if is_log else 1.0
-        for e in range(first, last):
-            begun[e - first] = total
-            total = _plus(total, source[e], is_log)
-        after = -np.inf if is_log else 0.0
-        for e in range(last - 1, first - 1, -1):
-            others = _plus(begun[e - first], after, is_log)
-            after = _plus(after, source[e], is_log)
-            back = twins[e]
-            value = _over(odds[back], others, is_log)
-            if is_damped:
-                value = _middle(value, target[back], is_log)
-            target[back] = value
-
-
-@njit(cache=True, nogil=True)
-def pass_bounds(tree: Tree, odds: FloatArray, twins: IntArray) -> None:
-    """Fill in what is known of every link, from its odds."""
-    starts, links, is_log = tree.starts, tree.links, tree.is_log
-    low, high, point = np.empty_like(odds), np.empty_like(odds), np.empty_like(odds)
-    _send(starts, twins, odds, is_log, odds, low, False)
-    _send(starts, twins, odds, is_log, low, high, False)
-    for e in range(len(odds)):
-        point[e] = _middle(low[e], high[e], is_log)
-    for _ in range(_SWEEPS):
-        _send(starts, twins, odds, is_log, point, point, True)
-    for e in range(len(odds)):
-        links[e, ODDS], links[e, LOW], links[e, HIGH] = odds[e], low[e], high[e]
-        links[e, POINT] = min(max(point[e], low[e]), high[e])
 
 
 # Arrays are handed to the functions below one by one: taking them out of a tuple each time
@@ -260,10 +102,10 @@ def _cut(
     for k in range(starts[w], starts[w + 1]):
         x = int(links[k, NODE])
         if x >= floor and state[x] < _ON_PATH:
-            low = _plus(low, links[k, LOW], is_log)
-            high = _plus(high, links[k, ODDS], is_log)
+            low = plus(low, links[k, LOW], is_log)
+            high = plus(high, links[k, ODDS], is_log)
     odds = links[e, ODDS]
-    return _over(odds, high, is_log), _over(odds, low, is_log)
+    return over(odds, high, is_log), over(odds, low, is_log)
 
 
 @njit(cache=True, nogil=True)
@@ -286,7 +128,7 @@ def _enter(
     `sums` has the weight of its terms; the sums are filled in.  The node is on the path,
     but not yet counted by its neighbours.  Returns the number of the pending.
     """
-    weight = sums[WEIGHT]
+    weight = sums[_WEIGHT]
     low = high = point = 0.0 if is_log else 1.0
     # Neighbours of nodes that may go do not, but have lost some: bounds are not known yet.
     has_lost = floor > 0 and may_go[w]
@@ -307,9 +149,9 @@ def _enter(
             pending[n_pending] = e
             n_pending += 1
         else:
-            low = _plus(low, one, is_log)
-            high = _plus(high, other, is_log)
-            point = _plus(point, about, is_log)
+            low = plus(low, one, is_log)
+            high = plus(high, other, is_log)
+            point = plus(point, about, is_log)
     sums[LOW], sums[HIGH], sums[POINT] = low, high, point
     counts[0] += 1 + n_seen // _LINKS_PER_STEP
     return n_pending
@@ -341,7 +183,7 @@ def _descend(
     pending, counts = space.pending, space.counts
     depth = n_pending = 0
     frames[0, _LINK] = link
-    values[0, WEIGHT] = weight
+    values[0, _WEIGHT] = weight
     is_new = True
     while True:
         here = frames[depth, _LINK]
@@ -362,23 +204,23 @@ def _descend(
             e = pending[n_pending]
             depth += 1
             frames[depth, _LINK] = e
-            above = values[depth - 1, WEIGHT]
-            values[depth, WEIGHT] = _below(above, links[e, POINT], links[e, ODDS], is_log)
+            above = values[depth - 1, _WEIGHT]
+            values[depth, _WEIGHT] = _below(above, links[e, POINT], links[e, ODDS], is_log)
             is_new = True
             continue
         if not is_new:
             _count(starts, links, state, w, False)
         state[w] -= _ON_PATH
         odds = links[here, ODDS]
-        low = _over(odds, values[depth, HIGH], is_log)
-        high = _over(odds, values[depth, LOW], is_log)
-        point = _over(odds, values[depth, POINT], is_log)
+        low = over(odds, values[depth, HIGH], is_log)
+        high = over(odds, values[depth, LOW], is_log)
+        point = over(odds, values[depth, POINT], is_log)
         if depth == 0:
             return low, high, point
         depth -= 1
-        values[depth, LOW] = _plus(values[depth, LOW], low, is_log)
-        values[depth, HIGH] = _plus(values[depth, HIGH], high, is_log)
-        values[depth, POINT] = _plus(values[depth, POINT], point, is_log)
+        values[depth, LOW] = plus(values[depth, LOW], low, is_log)
+        values[depth, HIGH] = plus(values[depth, HIGH], high, is_log)
+        values[depth, POINT] = plus(values[depth, POINT], point, is_log)
         is_new = False
 
 
@@ -386,7 +228,7 @@ def _descend(
 def _sum_terms(terms: FloatArray, column: int, is_log: bool) -> float:
     total = 0.0 if is_log else 1.0
     for k in range(len(terms)):
-        total = _plus(total, terms[k, column], is_log)
+        total = plus(total, terms[k, column], is_log)
     return total
 
 
@@ -408,11 +250,11 @@ def _fill_shares(terms: FloatArray, shares: FloatArray, is_log: bool) -> float:
         total = one
         for k in range(len(terms)):
             shares[k, column] = total
-            total = _plus(total, terms[k, 1 - column], is_log)
+            total = plus(total, terms[k, 1 - column], is_log)
         after = none
         for k in range(len(terms) - 1, -1, -1):
-            total = _plus(_plus(shares[k, column], after, is_log), terms[k, column], is_log)
-            after = _plus(after, terms[k, 1 - column], is_log)
+            total = plus(plus(shares[k, column], after, is_log), terms[k, column], is_log)
+            after = plus(after, terms[k, 1 - column], is_log)
             shares[k, column] = _as_number(terms[k, column], total, is_log)
     for k in range(len(terms)):
         shares[k, 2] = _as_number(terms[k, 2], about, is_log)
@@ -443,7 +285,7 @@ def _walk(
     """Follow the links of a root that add more than `threshold` to its relative width."""
     links, is_log = tree.links, tree.is_log
     one = 0.0 if is_log else 1.0
-    weight = _over(one, _sum_terms(terms, 2, is_log), is_log)
+    weight = over(one, _sum_terms(terms, 2, is_log), is_log)
     _count(tree.starts, links, space.state, root, True)
     for k in range(len(terms)):
         gain = _share(weight, terms[k, 1], is_log) - _share(weight, terms[k, 0], is_log)
