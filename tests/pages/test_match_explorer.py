@@ -11,9 +11,10 @@ import pytest
 from permatch import MatchingDistribution
 from permatch.errors import SizeLimitError
 from permatch.graphs import BipartiteGraph
-from permatch.pages import match_explorer
+from permatch.pages import match_view
 from permatch.pages.explorer_page import pack, percent
-from permatch.pages.match_explorer import MatchView, match_data, match_page
+from permatch.pages.match_explorer import match_page
+from permatch.pages.match_view import MatchView, match_data
 from tests.pages.accessibility import (
     check_by_hand,
     milliseconds,
@@ -141,13 +142,13 @@ def test_an_error_nobody_knows_and_a_tolerance_missed_are_said():
 def test_a_matching_that_is_both_says_so():
     text = match_page(view_of(2, 0, truth=False)).render()
     assert "For this graph they are the same." in text
-    assert "edges that agree with the labels" not in text
+    assert "that agree with the labels" not in text
     assert "The 2 best matchings" in text
     assert "The best matching</h2>" in match_page(view_of(1, 0)).render()
 
 
 def test_features_that_are_too_many_are_kept_for_the_likeliest_edges(monkeypatch):
-    monkeypatch.setattr(match_explorer, "MAX_VALUES", 60)
+    monkeypatch.setattr(match_view, "MAX_VALUES", 60)
     view = view_of(6, 1)
     data = match_data(view)
     kept = numbers_in(data["kept"])

@@ -285,7 +285,8 @@ def show(
         names = ["" if name is None else str(name) for name in table.graph_ids]
         place = find_id(graph, names, edges)
         from permatch.cli.match.parts import part_to_show
-        from permatch.pages.match_explorer import MAX_NODES, MatchView, match_page
+        from permatch.pages.match_explorer import MAX_NODES, match_page
+        from permatch.pages.match_view import MatchView
 
         part = part_to_show(model, table, place, node, MAX_NODES)
         view = MatchView(
