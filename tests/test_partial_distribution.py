@@ -384,3 +384,16 @@ def test_wide_and_narrow_components_together(rng):
     left[0] = 0.0
     with pytest.raises(errors.SizeLimitError, match=r"at most 24; .*\(26 x 26"):
         make((scores, left, right)).sample(1)
+
+
+def test_intervals_of_components_count_from_their_best_matchings(rng):
+    blocks = [rng.normal(size=(9, 9)) + 50.0, rng.normal(size=(7, 7)) - 7.0]
+    engine = pm.AutoEngine(exact_size=0, tol=0.2, budget=None)
+    d = pm.MatchingDistribution(sparse.csr_array(sparse.block_diag(blocks)), engine)
+    told = d.diagnostics
+    assert told.interval[0] <= sum(map(pm.log_partition, blocks)) <= told.interval[1]
+    for block in blocks:
+        part = next(part for part in told.parts if part.size == len(block))
+        best = pm.MatchingDistribution(block).k_best(1).scores[0]
+        assert part.interval[0] + best <= pm.log_partition(block)
+        assert pm.log_partition(block) <= part.interval[1] + best

@@ -13,15 +13,10 @@ from permatch.conditioned import Conditioned
 from permatch.decoding.bayes import LinkCosts, bayes_assignment
 from permatch.decoding.kbest import KBest, k_best_matchings
 from permatch.errors import InvalidGraphError, ScoreShapeError
-from permatch.inference import (
-    AbstractEngine,
-    Diagnostics,
-    find_engine,
-    require_marginals,
-)
+from permatch.inference import AbstractEngine, Diagnostics, find_engine, require_marginals
 from permatch.known import Known, check_known
 from permatch.problems import Problem
-from permatch.scores import EdgeScores, Unmatched, check_problem
+from permatch.scores import Unmatched, check_problem, settled_scores
 
 
 class MatchingDistribution:
@@ -98,7 +93,7 @@ class MatchingDistribution:
                 f"EdgeScores; got {self._problem.structure.n_graphs} graphs. For a stack "
                 "or a list of graphs use permatch.infer."
             )
-        self._scores = _read_only_copy(scores)
+        self._scores = settled_scores(scores)
         self._engine = find_engine(engine)
         self._n_jobs = check_jobs(n_jobs)
         self._known = check_known(given, self._problem)
@@ -217,7 +212,10 @@ class MatchingDistribution:
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """The engine used, why, and its own measure of error."""
+        """The engine used, why, and its own measure of error.
+
+        Intervals of its ``parts`` count from the score of the best matching of the part.
+        """
         return self._core.result.diagnostics.shifted(self._core.offset)
 
     # ---- questions
@@ -400,11 +398,3 @@ def _read_only(values: Any) -> Any:
     if isinstance(values, np.ndarray):
         values.flags.writeable = False
     return values
-
-
-def _read_only_copy(scores: Any) -> Any:
-    if isinstance(scores, EdgeScores):
-        return scores
-    if hasattr(scores, "tocoo"):
-        return scores.copy()
-    return _read_only(np.array(scores, dtype=np.float64))

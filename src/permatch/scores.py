@@ -193,6 +193,17 @@ def _complete_problem(
     return problem, Layout("one", (form,), structure)
 
 
+def settled_scores(scores: Any) -> Any:
+    """Return checked scores of one graph that nobody will change, in their form."""
+    if isinstance(scores, EdgeScores):
+        return scores
+    if hasattr(scores, "tocoo"):
+        return scores.copy()
+    array = np.array(scores, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
 def stacked_problem(scores: FloatArray) -> Problem:
     """Return dense squares (b, m, m) whose nodes must all be matched as a problem."""
     n_graphs, size = scores.shape[:2]

@@ -220,9 +220,17 @@ def test_offsets_move_the_intervals(rng):
         found.diagnostics.steps[1:], moved.diagnostics.steps[1:], strict=True
     ):
         np.testing.assert_allclose(np.array(other.interval) - one.interval, 600.0)
-    told = Diagnostics("", "", 1, parts=(found.diagnostics,)).shifted(1.0)
-    assert told.interval is None
-    assert told.parts[0].interval[0] == found.diagnostics.interval[0] + 1.0
+
+
+def test_offsets_move_the_graph_and_its_steps_but_no_other_graphs():
+    step = Diagnostics("bethe", "", 2, interval=(0.0, 2.0))
+    part = Diagnostics("nesting", "", 2, interval=(0.5, 1.5), steps=(step,))
+    told = Diagnostics("auto", "", 4, interval=(1.0, 3.0), steps=(step,), parts=(part,))
+    moved = told.shifted(5.0)
+    assert moved.interval == (6.0, 8.0)
+    assert [step.interval for step in moved.steps] == [(5.0, 7.0)]
+    assert moved.parts == (part,)
+    assert Diagnostics("auto", "", 4, parts=(part,)).shifted(5.0).interval is None
 
 
 def test_a_budget_that_cannot_be_kept_is_an_error(rng):

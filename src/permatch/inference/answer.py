@@ -119,12 +119,15 @@ class Diagnostics:
         return self.is_trusted and self.is_converged
 
     def shifted(self, offset: float) -> "Diagnostics":
-        """Return the diagnostics with `offset` added to the log-partition."""
+        """Return the diagnostics with `offset` added to the log-partition.
+
+        That holds for `steps` too, but not for `parts`: these are other graphs, or
+        components, whose share in the offset is not known.
+        """
         ends = self.interval
         return replace(
             self,
             interval=None if ends is None else (ends[0] + offset, ends[1] + offset),
-            parts=tuple(part.shifted(offset) for part in self.parts),
             steps=tuple(step.shifted(offset) for step in self.steps),
         )
 
