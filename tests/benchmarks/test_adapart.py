@@ -14,7 +14,8 @@ from benchmarks.rivals.adapart_kernels import (
     try_chunk,
 )
 from permatch.errors import InvalidOptionError, PrecisionError
-from permatch.inference.base import Job, reduce_scores
+from permatch.inference.base import Job
+from permatch.inference.exact import reduce_scores
 from permatch.kernels.intrinsics import seed_state
 from tests.helpers import random_scores
 from tests.inference.goodness import THRESHOLD, cases, p_value

@@ -7,7 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
-from permatch.inference.base import Job, reduce_scores
+from permatch.inference.base import Job
+from permatch.inference.exact import reduce_scores
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.sampling.gbas import CoinEstimate, heads_interval, heads_needed
 from tests.helpers import random_scores

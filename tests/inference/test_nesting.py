@@ -8,7 +8,7 @@ import pytest
 import permatch as pm
 from permatch import _parallel
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, PrecisionError
-from permatch.inference.base import reduce_scores
+from permatch.inference.exact import reduce_scores
 from permatch.inference.nesting import Nesting
 from permatch.inference.sampling import nesting_run
 from permatch.inference.sampling.betting import Gambler, bet_until

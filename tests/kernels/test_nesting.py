@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.inference.base import reduce_scores
+from permatch.inference.exact import reduce_scores
 from permatch.inference.sampling.nesting_table import sharpened_columns
 from permatch.inference.sampling.weighted import balanced_weights, make_plan
 from permatch.kernels.bounds import (

@@ -2,11 +2,12 @@
 
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.auto import AutoEngine
-from permatch.inference.base import AbstractEngine, reduce_scores
+from permatch.inference.base import AbstractEngine
 from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification
 from permatch.inference.bounds import log_partition_bounds
 from permatch.inference.enumeration import Enumeration, all_matchings
+from permatch.inference.exact import reduce_scores
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.huber_law import HuberLaw

@@ -1,5 +1,7 @@
 """Options of engines: their checks, and those of engines that draw: a seed, an effort.
 
+Engines that draw do so from reduced scores, by which the best matching has score 0.
+
 Every check returns the value as a plain Python type, such as `int` for a NumPy integer.
 """
 
@@ -17,7 +19,8 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
-from permatch.inference.base import AbstractEngine, reduce_stack
+from permatch.inference.base import AbstractEngine, check_feasible
+from permatch.kernels.sliced import reduce_possible
 
 #: The least tolerance or probability an engine takes; squares of it are still above 0.
 LEAST_FRACTION = 1e-100
@@ -132,6 +135,19 @@ def _is_number(value: Any) -> bool:
     except OverflowError:
         return False
     return True
+
+
+def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return reduced scores (b, m, m) and the scores of the best matchings (b,).
+
+    Edges that lie in no perfect matching are forbidden: draws would only run into them.
+    """
+    reduced = np.empty_like(scores)
+    offsets = np.empty(len(scores))
+    for g, graph in enumerate(scores):
+        offsets[g] = reduce_possible(graph, reduced[g])
+    check_feasible(offsets, scores, members)
+    return reduced, offsets
 
 
 @dataclass(frozen=True, kw_only=True)

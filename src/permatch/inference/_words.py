@@ -1,6 +1,10 @@
-"""Rough amounts in words, for messages: "about 12 minutes", "16 GiB"; and who is warned."""
+"""Rough amounts in words, for messages: "about 12 minutes", "16 GiB"; and warnings."""
 
 import sys
+import warnings
+
+from permatch._validation import like_others
+from permatch.inference.answer import Diagnostics
 
 _TIMES = (
     (3.16e7, "years"),
@@ -43,3 +47,19 @@ def level_outside() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn_of_misses(
+    report: Diagnostics, graph: int, n_missed: int, tol: float, budget: float | None
+) -> None:
+    """Warn that `auto` missed its tolerance, with the report of the first such graph."""
+    error = report.marginal_error
+    known = "error unknown" if error is None else f"standard error {error:.2g}"
+    warnings.warn(
+        f"auto did not reach tol={tol:g} for graph {graph}{like_others(n_missed)} of size "
+        f"{report.size} within its budget of {budget} s; the best result is that of "
+        f"{report.engine} ({known}; certificate: {report.certificate}). "
+        "Raise budget or tol, fix known edges, or see diagnostics.steps.",
+        RuntimeWarning,
+        stacklevel=level_outside(),
+    )

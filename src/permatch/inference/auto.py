@@ -6,7 +6,6 @@ whether it reached the tolerance.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -15,25 +14,19 @@ import numpy as np
 
 from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, like_others
+from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference._options import (
     RandomEngine,
     check_budget,
     check_fraction,
+    reduce_stack,
     seed_of,
     smaller_error,
 )
-from permatch.inference._words import level_outside
+from permatch.inference._words import warn_of_misses
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
-from permatch.inference.base import (
-    LARGEST_MASK,
-    AbstractEngine,
-    Goal,
-    Job,
-    factor_for_all,
-    reduce_stack,
-)
+from permatch.inference.base import LARGEST_MASK, AbstractEngine, Goal, Job, factor_for_all
 from permatch.inference.bethe import Bethe
 from permatch.inference.blocks import Sparsification, certain_interval
 from permatch.inference.glynn import Glynn
@@ -322,20 +315,10 @@ class AutoEngine(RandomEngine):
         """Warn the caller of `infer` of graphs whose tolerance was not reached."""
         reports = told.parts or (told,)
         missed = [k for k, report in enumerate(reports) if not report.is_converged]
-        if not missed:
-            return
-        report = reports[missed[0]]
-        error = report.marginal_error
-        known = "error unknown" if error is None else f"standard error {error:.2g}"
-        warnings.warn(
-            f"auto did not reach tol={self.tol:g} for graph {members[missed[0]]}"
-            f"{like_others(len(missed))} of size {report.size} within its budget of "
-            f"{self.budget} s; the best result is that of {report.engine} "
-            f"({known}; certificate: {report.certificate}). "
-            "Raise budget or tol, fix known edges, or see diagnostics.steps.",
-            RuntimeWarning,
-            stacklevel=level_outside(),
-        )
+        if missed:
+            first = missed[0]
+            graph, n_missed = int(members[first]), len(missed)
+            warn_of_misses(reports[first], graph, n_missed, self.tol, self.budget)
 
 
 @dataclass(eq=False)

@@ -34,7 +34,6 @@ from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, put_in_list
 from permatch.inference.components import laid_out, solve_squares
-from permatch.kernels.sliced import reduce_one, reduce_possible
 from permatch.problems import Problem
 from permatch.scores import Unmatched, check_problem
 
@@ -391,61 +390,3 @@ def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -
     )
     name += like_others(int(is_infeasible.sum()))
     raise no_perfect_matching(scores[first], name)
-
-
-def reduce_scores(scores: FloatArray) -> tuple[FloatArray, float]:
-    """Shift rows and columns so that the best matching has score zero.
-
-    Subtracting ``u[i] + v[j]`` from ``scores[i, j]`` multiplies every matching's weight by
-    the same constant, so it moves the log-partition by a known offset and leaves the
-    distribution alone. Taking ``u, v`` from the dual of the assignment problem makes every
-    reduced score at most 0 and the best matching exactly 0.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m, m)
-        Log-weight of each edge; ``-inf`` forbids an edge.
-
-    Returns
-    -------
-    reduced : ndarray of shape (m, m)
-        Scores, all at most 0.
-    offset : float
-        ``log_partition(scores) == log_partition(reduced) + offset``: the best matching's
-        score.
-
-    Raises
-    ------
-    InfeasibleGraphError
-        If the allowed edges contain no perfect matching.
-
-    Notes
-    -----
-    O(m^3): one assignment by shortest augmenting paths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> reduced, offset = reduce_scores(np.array([[3.0, 1.0], [2.0, 2.0]]))
-    >>> offset, float(reduced.max())
-    (5.0, 0.0)
-    >>> float(reduced[0, 0] + reduced[1, 1])
-    0.0
-    """
-    reduced = np.empty_like(scores)
-    offset = reduce_one(scores, reduced)
-    check_feasible(np.array([offset]), scores[None], np.zeros(1, dtype=np.intp))
-    return reduced, offset
-
-
-def reduce_stack(scores: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return reduced scores (b, m, m) and the scores of the best matchings (b,).
-
-    Edges that lie in no perfect matching are forbidden: draws would only run into them.
-    """
-    reduced = np.empty_like(scores)
-    offsets = np.empty(len(scores))
-    for g, graph in enumerate(scores):
-        offsets[g] = reduce_possible(graph, reduced[g])
-    check_feasible(offsets, scores, members)
-    return reduced, offsets

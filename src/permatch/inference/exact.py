@@ -1,4 +1,7 @@
-"""The base of exact engines on scaled weights, by positive sums or by signed ones."""
+"""Scores reduced and scaled, and the base of exact engines on scaled weights.
+
+Those work by positive sums, or by signed ones that may lose digits.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, check_feasible
-from permatch.kernels.sliced import scale_stack
+from permatch.kernels.sliced import reduce_one, scale_stack
 
 #: The largest residual with which an answer still counts as exact.
 EXACT_TOL = 1e-10
@@ -22,6 +25,51 @@ _ENTRIES_PER_TASK = 1 << 16
 
 #: Permanents (b,), marginals (b, m, m) where there are any, and residuals (b,).
 Found = tuple[FloatArray, FloatArray | None, FloatArray]
+
+
+def reduce_scores(scores: FloatArray) -> tuple[FloatArray, float]:
+    """Shift rows and columns so that the best matching has score zero.
+
+    Subtracting ``u[i] + v[j]`` from ``scores[i, j]`` multiplies every matching's weight by
+    the same constant, so it moves the log-partition by a known offset and leaves the
+    distribution alone. Taking ``u, v`` from the dual of the assignment problem makes every
+    reduced score at most 0 and the best matching exactly 0.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, m)
+        Log-weight of each edge; ``-inf`` forbids an edge.
+
+    Returns
+    -------
+    reduced : ndarray of shape (m, m)
+        Scores, all at most 0.
+    offset : float
+        ``log_partition(scores) == log_partition(reduced) + offset``: the best matching's
+        score.
+
+    Raises
+    ------
+    InfeasibleGraphError
+        If the allowed edges contain no perfect matching.
+
+    Notes
+    -----
+    O(m^3): one assignment by shortest augmenting paths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reduced, offset = reduce_scores(np.array([[3.0, 1.0], [2.0, 2.0]]))
+    >>> offset, float(reduced.max())
+    (5.0, 0.0)
+    >>> float(reduced[0, 0] + reduced[1, 1])
+    0.0
+    """
+    reduced = np.empty_like(scores)
+    offset = reduce_one(scores, reduced)
+    check_feasible(np.array([offset]), scores[None], np.zeros(1, dtype=np.intp))
+    return reduced, offset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ import numpy as np
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
-from permatch.inference.base import Job, reduce_scores
-from permatch.inference.exact import Found, ScaledEngine
+from permatch.inference.base import Job
+from permatch.inference.exact import Found, ScaledEngine, reduce_scores
 from permatch.kernels.sliced import balance, fill_forward, infer_by_subsets
 from permatch.kernels.subset_dp import draw
 

@@ -9,7 +9,8 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import PrecisionError
-from permatch.inference.base import Job, reduce_stack
+from permatch.inference._options import reduce_stack
+from permatch.inference.base import Job
 from permatch.inference.sampling.weighted import (
     Plan,
     balanced_weights,
