@@ -988,3 +988,21 @@ def test_components_are_graphs_of_the_same_distribution(rng):
         return sorted(found)
 
     assert chances(whole) == chances(parts)
+
+
+def test_some_of_the_graphs():
+    columns = {
+        "graph": ["x", "x", "y", "z"],
+        "left": ["a", "b", "c", "d"],
+        "right": ["p", "q", "r", "s"],
+        "label": [1, 0, 1, 0],
+        "age": [1.0, 2.0, 3.0, 4.0],
+    }
+    table = read_edge_table(columns).take(np.array([2, 0]))
+    assert table.graph_ids == ["z", "x"]
+    assert table.left_ids == [["d"], ["a", "b"]]
+    assert table.right_ids == [["s"], ["p", "q"]]
+    assert [matching.tolist() for matching in table.matchings] == [[-1], [0, -1]]
+    assert table.graphs[0].edge_features.tolist() == [[4.0]]
+    del columns["label"]
+    assert read_edge_table(columns).take([1]).matchings is None

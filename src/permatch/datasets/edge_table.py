@@ -113,6 +113,37 @@ class EdgeTable:
         """
         return _split(self)
 
+    def take(self, positions: Sequence[int] | IntArray) -> "EdgeTable":
+        """Return the table of some of its graphs.
+
+        Parameters
+        ----------
+        positions : sequence of int
+            The graphs, in the order wanted.
+
+        Returns
+        -------
+        EdgeTable
+            It shares features with this one.
+
+        Examples
+        --------
+        >>> from permatch.datasets import read_edge_table
+        >>> columns = {"graph": ["x", "y"], "left": ["a", "b"], "right": ["p", "q"]}
+        >>> read_edge_table(columns | {"age": [3, 4]}).take([1]).left_ids
+        [['b']]
+        """
+        chosen = [int(k) for k in positions]
+        matchings = self.matchings
+        return replace(
+            self,
+            graphs=[self.graphs[k] for k in chosen],
+            matchings=None if matchings is None else [matchings[k] for k in chosen],
+            graph_ids=[self.graph_ids[k] for k in chosen],
+            left_ids=[self.left_ids[k] for k in chosen],
+            right_ids=[self.right_ids[k] for k in chosen],
+        )
+
     def arrange_features(self, names: Sequence[str]) -> "EdgeTable":
         """Return the same table with its features in the order of `names`.
 

@@ -425,7 +425,7 @@ def test_threads_and_engines_change_nothing(call, tables, model_file):
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["evaluate"]])
+@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["evaluate"], ["cv"]])
 def test_help_teaches_by_example(call, command, flag):
     result = call(*command, flag)
     assert result.exit_code == OK
@@ -446,7 +446,6 @@ def test_help_teaches_by_example(call, command, flag):
         ["fit", "TRAIN", "-m", "NEW", "--cv", "--alphas", ""],
         ["fit", "TRAIN", "-m", "NEW", "--cv", "--folds", "1"],
         ["fit", "TRAIN", "-m", "NEW", "--estimator", "guess"],
-        ["fit", "TRAIN", "-m", "NEW", "--estimator", "max-margin", "--cv"],
         ["fit", "TRAIN", "-m", "NEW", "--estimator", "max-margin", "--non-negative"],
         ["fit", "TRAIN", "-m", "NEW", "--non-negative", "--non-positive"],
         ["fit", "TRAIN", "-m", "NEW", "--engine", "warp"],

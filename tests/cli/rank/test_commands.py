@@ -912,6 +912,23 @@ def test_ctrl_c_while_cross_validating(call, files, tmp_path, interrupt_after):
     assert files_in(tmp_path) == []
 
 
+def test_ctrl_c_keeps_finished_folds(call, files, tmp_path, monkeypatch):
+    from permatch.cli.rank import folds
+
+    fit, answers = folds.fit_model, iter([False, False, True])
+
+    def interrupted(*args, **options):
+        return next(answers) or fit(*args, **options)
+
+    monkeypatch.setattr(folds, "fit_model", interrupted)
+    out = tmp_path / "folds.csv"
+    result = call("cv", files[0], "--alpha", "1", "--out", out)
+    assert result.exit_code == INTERRUPTED
+    assert result.stderr == "interrupted after 2 of 5 folds; only these are reported.\n"
+    assert [row["fold"] for row in read_rows(out.read_text())] == ["1", "2"]
+    assert "mean" in result.stdout
+
+
 def test_ctrl_c_while_predicting_leaves_the_old_file(
     call, files, model_file, tmp_path, monkeypatch
 ):

@@ -1,4 +1,4 @@
-"""``permatch match``: its commands fit, predict, evaluate and show."""
+"""``permatch match``: its group, and the commands fit, predict, evaluate and show."""
 
 import warnings
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from permatch._estimators import find_estimator
+from permatch.cli.match.folds import cv
 from permatch.cli.match.options import (
     Columns,
     Decision,
@@ -25,7 +26,9 @@ from permatch.cli.match.report import (
 from permatch.cli.match.steps import (
     columns_of,
     decide,
+    divide,
     load_for,
+    note_parts,
     pair_probabilities,
     read_table,
 )
@@ -75,6 +78,7 @@ def main() -> None:
 
       permatch match fit train.csv --model model.json
       permatch match evaluate model.json test.csv
+      permatch match cv train.csv
       permatch match predict model.json new.csv --out links.csv
       permatch match show model.json test.csv --graph monday
     """
@@ -125,14 +129,10 @@ def fit(
         if valid is not None:
             held_out = read_table(valid, read_as, table.feature_names)
         data = table
-        if penalty.cv and held_out is None and len(table.graphs) < penalty.n_folds:
-            data = table.split_components()
-            check_folds(penalty.n_folds, len(data.graphs), "components", "--valid")
-            typer.echo(
-                f"note: fewer graphs than folds; the folds are made of the "
-                f"{len(data.graphs)} components of the graph, which are independent",
-                err=True,
-            )
+        if penalty.cv and held_out is None:
+            data, things = divide(table, penalty.n_folds)
+            check_folds(penalty.n_folds, len(data.graphs), things, "--valid")
+            note_parts(data, things)
         more: dict[str, Any] = {"feature_names": table.feature_names}
         if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
@@ -323,4 +323,4 @@ def find_id(wanted: str | None, names: list[str], source: str) -> int:
     return names.index(str(wanted))
 
 
-add(match, fit, predict, evaluate, show)
+add(match, fit, predict, evaluate, cv, show)

@@ -197,9 +197,13 @@ class Learner:
     """The options of a fit, without the strength of the penalty."""
 
     scoring: Annotated[
-        Literal["hamming", "log-likelihood"],
-        typer.Option("--scoring", help="Criterion of --cv."),
-    ] = "log-likelihood"
+        Literal["hamming", "log-likelihood"] | None,
+        optional(
+            "--scoring",
+            help="Criterion to choose alpha by. Default: log-likelihood; max-margin: "
+            "hamming.",
+        ),
+    ] = None
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
     ] = 0
@@ -233,8 +237,8 @@ class Learner:
             wrong = "--alphas needs --cv; add it, or use --alpha."
         elif is_margin and penalty.alpha == 0.0:
             wrong = "--alpha must be above 0 with --estimator max-margin."
-        elif is_margin and (penalty.cv or is_bounded):
-            wrong = "--cv, --non-negative and --non-positive need --estimator map."
+        elif is_margin and is_bounded:
+            wrong = "--non-negative and --non-positive need --estimator map."
         elif self.non_negative and self.non_positive:
             wrong = "--non-negative and --non-positive exclude each other; drop one."
         if wrong is not None:
@@ -248,5 +252,6 @@ class Learner:
             options["bounds"] = "non-negative" if self.non_negative else "non-positive"
         if penalty.cv:
             options |= {"cv": penalty.n_folds, "random_state": self.seed}
-            options["scoring"] = self.scoring.replace("-", "_")
+            scoring = self.scoring or ("hamming" if is_margin else "log-likelihood")
+            options["scoring"] = scoring.replace("-", "_")
         return options

@@ -51,6 +51,26 @@ def read_table(
         raise FeatureCountError(f"{edges}: {err}") from err
 
 
+def divide(table: "EdgeTable", n_folds: int) -> "tuple[EdgeTable, str]":
+    """Return a table to make folds of, and what its parts are called.
+
+    One with fewer graphs than folds is divided into its connected components.
+    """
+    if len(table.graphs) >= n_folds:
+        return table, "graphs"
+    return table.split_components(), "components"
+
+
+def note_parts(table: "EdgeTable", things: str) -> None:
+    """Say so if the folds are made of components."""
+    if things == "components":
+        typer.echo(
+            f"note: fewer graphs than folds; the folds are made of the "
+            f"{len(table.graphs)} components of the graph, which are independent",
+            err=True,
+        )
+
+
 def columns_of(table: "EdgeTable", columns: dict[str, Any]) -> dict[str, str | None]:
     """Return the columns of a table, as kept in the model file."""
     graph = table.id_columns[0] if len(table.id_columns) == 3 else None

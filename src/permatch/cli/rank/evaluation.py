@@ -9,14 +9,8 @@ import typer
 from permatch._files import write_csv
 from permatch.cli.rank.options import Learner, Metrics
 from permatch.cli.rank.steps import check_same_features, load_ranker
-from permatch.cli.shared.options import (
-    Alpha,
-    Alphas,
-    AsJson,
-    alpha_values,
-    argument,
-    optional,
-)
+from permatch.cli.shared.folds import Folds, report_folds, run_folds, show_folds
+from permatch.cli.shared.options import AsJson, argument, optional
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import print_summary
 
@@ -155,16 +149,8 @@ def cv(
         ),
     ],
     learner: Learner,
-    alpha: Alpha = None,
-    alphas: Alphas = None,
-    folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Number of folds for a file.")
-    ] = 5,
+    folds: Folds,
     metric: Metrics = None,
-    out: Annotated[
-        Path | None,
-        optional("--out", "-o", metavar="CSV", help="Output file with one row per fold."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a method on queries it has not seen, by cross-validation.
@@ -173,7 +159,7 @@ def cv(
     test file each.  The queries of a file are split at random in the same way:
     each part is the test part once, the next one chooses alpha, the others
     train.  Alpha is chosen by the mean of NDCG@1 to NDCG@10 on the validation
-    part.
+    part.  Ctrl-C reports the folds that are finished.
 
     [bold]Examples[/bold]
 
@@ -182,24 +168,21 @@ def cv(
       permatch rank cv judged.txt --folds 10 --subset-size 3 --out folds.csv
       permatch rank cv judged.txt --alphas 100,10,1 --json
     """
-    if alpha is not None and alphas is not None:
-        raise typer.BadParameter("--alpha and --alphas exclude each other; drop one.")
-    is_search = alpha is None
-    options = learner.options() | alpha_values(alpha, alphas)
+    options = learner.options() | folds.penalty().values()
     with nothing_written_if_interrupted():
-        from permatch.cli.rank import folds as steps
-        from permatch.cli.rank.report import show_folds
+        from permatch.cli.rank.folds import read_folds, run_fold
 
-        if out is not None:
-            check_target(out, "--out", data)
-        parts = steps.read_folds(data, folds, learner.seed, is_search=is_search)
-        estimator = learner.estimator
-        rows = list(steps.cross_validate(parts, estimator, options, metric))
-        summary = {
-            "data": data,
-            "estimator": estimator,
-            "is_search": is_search,
-        } | steps.describe_folds(rows)
-        if out is not None:
-            write_csv(out, steps.fold_rows(rows))
-        print_summary(summary, as_json, show_folds)
+        if folds.out is not None:
+            check_target(folds.out, "--out", data)
+        is_search, estimator = folds.is_search, learner.estimator
+        parts = read_folds(data, folds.folds, learner.seed, is_search=is_search)
+        rows = run_folds(parts, lambda part: run_fold(part, estimator, options, metric))
+        names = {name: name for name in rows[0]["measures"]}
+        report_folds(
+            {"data": data, "estimator": estimator, "is_search": is_search},
+            rows,
+            len(parts),
+            folds.out,
+            as_json=as_json,
+            show=lambda console, found: show_folds(console, found, "queries", names),
+        )

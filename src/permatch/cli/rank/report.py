@@ -1,4 +1,4 @@
-"""Reports of ``permatch rank`` on a fit, an evaluation and a cross-validation."""
+"""Reports of ``permatch rank`` on a fit and an evaluation."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from permatch.cli.shared.report import (
     add_ending,
     describe_model,
     facts,
+    number,
     plain_table,
     plural,
     show_path,
@@ -101,9 +102,9 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
         )
     table.columns[0].justify = "left"
     for row in summary["measures"]:
-        cells = [row["measure"], _number(row["mean"])]
+        cells = [row["measure"], number(row["mean"])]
         if summary["against"] is None:
-            cells += [_number(row["standard_error"]), str(row["n_queries"])]
+            cells += [number(row["standard_error"]), str(row["n_queries"])]
         else:
             cells += _comparison(row)
         table.add_row(*cells)
@@ -113,24 +114,6 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
             "\np: paired randomisation test over queries; Holm: corrected for the number "
             "of measures."
         )
-
-
-def show_folds(console: Console, summary: dict[str, Any]) -> None:
-    """Print a cross-validation for people."""
-    names = list(summary["mean"])
-    table = plain_table("fold", "queries", "alpha", *names)
-    for row in summary["folds"]:
-        cells = [_number(row["measures"][name]) for name in names]
-        table.add_row(row["fold"], str(row["n_test"]), f"{row['alpha']:g}", *cells)
-    means = [_number(summary["mean"][name]) for name in names]
-    table.add_row("mean", "", "", *means, style="bold")
-    table.add_row("spread", "", "", *(_number(summary["spread"][name]) for name in names))
-    console.print(table)
-    how = "chosen on its validation part" if summary["is_search"] else "given"
-    console.print(
-        f"\n{summary['estimator']}: measures on the test part of every fold, alpha {how}. "
-        "Spread: standard deviation over folds."
-    )
 
 
 def _count_queries(number: int) -> str:
@@ -170,12 +153,12 @@ def _means_table(measures: dict[str, dict[str, float]]) -> Table:
     table = plain_table("measure", *measures)
     table.columns[0].justify = "left"
     for name in measures["train"]:
-        table.add_row(name, *(_number(part[name]) for part in measures.values()))
+        table.add_row(name, *(number(part[name]) for part in measures.values()))
     return table
 
 
 def _comparison(row: dict[str, Any]) -> list[str]:
-    cells = [_number(row["against"])]
+    cells = [number(row["against"])]
     if "difference" not in row:
         return [*cells, "", "", "", ""]
     low, high = row["interval"]
@@ -186,7 +169,3 @@ def _comparison(row: dict[str, Any]) -> list[str]:
         f"{row['p_value']:.3g}",
         f"{row['p_value_holm']:.3g}",
     ]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

@@ -120,6 +120,14 @@ def argument(metavar: str, text: str) -> Any:
 
 _PENALTY = "Penalty"
 
+
+def alpha_option(text: str) -> Any:
+    """Return the option ``--alpha``."""
+    return optional(
+        "--alpha", "-a", help=text, callback=check_alpha, rich_help_panel=_PENALTY
+    )
+
+
 #: Read by the class of all commands, see `permatch.cli.shared.terminal`.
 Debug = Annotated[bool, flag("--debug", help="Show the traceback of a failure.")]
 MaxBytes = Annotated[
@@ -161,14 +169,7 @@ Page = Annotated[
 ]
 MaxIter = Annotated[int | None, optional("--max-iter", min=1, help="Most steps.")]
 Alpha = Annotated[
-    float | None,
-    optional(
-        "--alpha",
-        "-a",
-        help="Strength of the penalty. Default: that of the estimator.",
-        callback=check_alpha,
-        rich_help_panel=_PENALTY,
-    ),
+    float | None, alpha_option("Strength of the penalty. Default: that of the estimator.")
 ]
 Alphas = Annotated[
     str | None,

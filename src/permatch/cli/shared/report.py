@@ -117,6 +117,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def number(value: float | None) -> str:
+    """Write a measure, nothing if there is none."""
+    return "" if value is None else f"{value:.4f}"
+
+
 def percent(probability: float) -> str:
     """Write a probability as a percentage, never rounded to a false 0 or 100."""
     if probability in (0.0, 1.0):

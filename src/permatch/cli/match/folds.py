@@ -1,0 +1,165 @@
+"""``permatch match cv``: the quality of links on graphs that were not fitted on."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from permatch._estimators import find_estimator
+from permatch.cli.match.options import Columns, Decision, Edges, Learner, NoProbabilities
+from permatch.cli.match.report import describe_evaluation
+from permatch.cli.match.steps import (
+    decide,
+    divide,
+    note_parts,
+    pair_probabilities,
+    read_table,
+)
+from permatch.cli.shared.folds import (
+    Folds,
+    Split,
+    describe_fold,
+    report_folds,
+    run_folds,
+    show_folds,
+    shuffled_splits,
+)
+from permatch.cli.shared.options import AsJson
+from permatch.cli.shared.steps import (
+    check_target,
+    fit_model,
+    nothing_written_if_interrupted,
+)
+
+if TYPE_CHECKING:
+    from permatch.datasets import EdgeTable
+
+#: What is kept of an evaluation, and the head of its column if it is printed.
+MEASURES = {
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "hamming_loss": "Hamming",
+    "exact_share": None,
+    "log_likelihood": "log-lik.",
+    "expected_calibration_error": "ECE",
+}
+
+
+def cv(
+    edges: Edges,
+    learner: Learner,
+    folds: Folds,
+    no_probabilities: NoProbabilities = False,
+    *,
+    decision: Decision,
+    columns: Columns,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a method on graphs it has not seen, by cross-validation.
+
+    The graphs of a labelled table are split at random; a table with fewer
+    graphs than folds is split by connected component.  Each part is the test
+    part once, the next one chooses alpha, the others train; with --alpha all
+    others train.  The test part is measured as by permatch match evaluate:
+    precision, recall and F1 of the links, Hamming loss, log-likelihood per
+    graph, and the expected calibration error (ECE).  No model is written:
+    that is for fit, on the whole table.  Ctrl-C reports the folds that are
+    finished.
+
+    [bold]Examples[/bold]
+
+      permatch match cv train.csv
+      permatch match cv train.csv --folds 4 --jobs -1 --out folds.csv
+      permatch match cv train.csv --estimator max-margin --alphas 10,1,0.1
+      permatch match cv train.csv --alpha 0.01 --decode bayes --false 5
+      permatch match cv train.csv --alpha 0.01 --json | python -m json.tool
+    """
+    decision.check(has_probabilities=not no_probabilities)
+    options = learner.options(folds.penalty())
+    with nothing_written_if_interrupted():
+        if folds.out is not None:
+            check_target(folds.out, "--out", edges)
+        table = _labelled(read_table(edges, columns.read_as("required")))
+        table, things = divide(table, folds.folds)
+        table = _labelled(table)
+        splits = shuffled_splits(
+            len(table.graphs),
+            f"labelled {things}",
+            folds.folds,
+            learner.seed,
+            is_search=folds.is_search,
+        )
+        note_parts(table, things)
+        options["unmatched"] = _find_unmatched(table, learner.unmatched)
+        method = Method(learner.estimator, options, decision, not no_probabilities)
+        rows = run_folds(splits, lambda split: method.run(table, split))
+        report_folds(
+            {
+                "edges": edges,
+                "estimator": learner.estimator,
+                "is_search": folds.is_search,
+                "split_by": things,
+                "decode": decision.words,
+            },
+            rows,
+            len(splits),
+            folds.out,
+            as_json=as_json,
+            show=_show,
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn and to decide."""
+
+    estimator: str
+    options: dict[str, Any]
+    decision: Decision
+    has_probabilities: bool
+
+    def run(self, table: "EdgeTable", split: Split) -> dict[str, Any]:
+        """Fit and test on one fold; return the results as plain numbers."""
+        train, test = table.take(split.train), table.take(split.test)
+        more: dict[str, Any] = {"feature_names": table.feature_names}
+        is_search = len(split.validation) > 0
+        if is_search:
+            held_out = table.take(split.validation)
+            more["validation"] = (held_out.graphs, held_out.matchings)
+        kind = find_estimator("match", self.estimator, is_search=is_search)
+        model = kind(**self.options)
+        if fit_model(model, train.graphs, train.matchings, is_shown=False, **more):
+            raise KeyboardInterrupt
+        chances = pair_probabilities(model, test) if self.has_probabilities else None
+        matchings = decide(model, test, chances, self.decision)
+        found = describe_evaluation(model, test, matchings, chances)
+        measures = {name: found[name] for name in MEASURES if found[name] is not None}
+        sizes = len(split.train), len(split.validation), len(split.test)
+        return describe_fold(split.name, sizes, model, measures)
+
+
+def _labelled(table: "EdgeTable") -> "EdgeTable":
+    """Return the graphs of which anything is known; others would teach and test nothing."""
+    from permatch.labels import check_known
+
+    known = check_known(table.graphs, table.matchings)
+    return table.take([k for k, label in enumerate(known) if not label.is_open.all()])
+
+
+def _find_unmatched(table: "EdgeTable", unmatched: str) -> str:
+    """Return which nodes may stay unmatched, as the labels of all folds show."""
+    from permatch.labels import check_known
+
+    known = check_known(table.graphs, table.matchings)
+    is_any = unmatched == "auto" and any(label.leaves_spare for label in known)
+    return "any" if is_any else unmatched
+
+
+def _show(console: Console, summary: dict[str, Any]) -> None:
+    """Print the folds for people."""
+    names = {
+        name: head for name, head in MEASURES.items() if head and name in summary["mean"]
+    }
+    things = "graphs" if summary["split_by"] == "graphs" else "parts"
+    show_folds(console, summary, things, names)

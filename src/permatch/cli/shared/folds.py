@@ -1,0 +1,174 @@
+"""Cross-validation of a method: its options, the folds one by one, and their summary."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from permatch._files import write_csv
+from permatch._progress import progress_bar
+from permatch._types import IntArray
+from permatch.cli.shared.options import Alphas, Penalty, alpha_option, optional
+from permatch.cli.shared.report import number, plain_table
+from permatch.cli.shared.terminal import INTERRUPTED, print_summary
+from permatch.errors import InvalidOptionError
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The options of a cross-validation besides those of the fit."""
+
+    alpha: Annotated[
+        float | None,
+        alpha_option("Strength of the penalty. Default: chosen for every fold."),
+    ] = None
+    alphas: Alphas = None
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5
+    out: Annotated[
+        Path | None,
+        optional("--out", "-o", metavar="CSV", help="Output file with one row per fold."),
+    ] = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether alpha is chosen on a part of every fold."""
+        return self.alpha is None
+
+    def penalty(self) -> Penalty:
+        """Return the options of the fits for the penalty."""
+        if self.alpha is not None and self.alphas is not None:
+            raise typer.BadParameter("--alpha and --alphas exclude each other; drop one.")
+        return Penalty(self.alpha, self.is_search, self.alphas, self.folds)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions to train on, to choose alpha on (none if it is given), and to test on."""
+
+    name: str
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+
+
+def shuffled_splits(
+    n_all: int, things: str, n_folds: int, seed: int, *, is_search: bool
+) -> list[Split]:
+    """Split at random: one part tests, the next chooses alpha, the others train.
+
+    Every part tests once.  Without a search for alpha, all others train.
+    """
+    n_least = 3 if is_search else 2
+    if not n_least <= n_folds <= n_all:
+        uses = "to test, to choose alpha" if is_search else "to test"
+        raise InvalidOptionError(
+            f"--folds must be at most the number of {things}, {n_all}, and at least "
+            f"{n_least} ({uses} and to train); got {n_folds}."
+        )
+    shuffled = np.random.default_rng(seed).permutation(n_all)
+    parts = np.array_split(shuffled, n_folds)
+    found = []
+    for k, test in enumerate(parts):
+        held_out = parts[(k + 1) % n_folds] if is_search else test[:0]
+        others = np.setdiff1d(shuffled, np.concatenate([test, held_out]))
+        found.append(Split(str(k + 1), others, np.sort(held_out), np.sort(test)))
+    return found
+
+
+def run_folds(
+    folds: Sequence[Part], run: Callable[[Part], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the results of all folds, after Ctrl-C those of the finished ones."""
+    rows: list[dict[str, Any]] = []
+    with progress_bar("cross-validation", len(folds), float("inf"), None) as show:
+        for k, fold in enumerate(folds):
+            if show is not None:
+                show(k)
+            try:
+                rows.append(run(fold))
+            except KeyboardInterrupt:
+                if not rows:
+                    raise
+                break
+    return rows
+
+
+def describe_fold(
+    name: str, sizes: tuple[int, int, int], model: Any, measures: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the result of one fold; `sizes` are those of train, validation and test."""
+    n_train, n_validation, n_test = sizes
+    return {
+        "fold": name,
+        "n_train": n_train,
+        "n_validation": n_validation,
+        "n_test": n_test,
+        "alpha": float(getattr(model, "alpha_", model.get_params().get("alpha"))),
+        "is_converged": bool(model.is_converged_),
+        "measures": measures,
+    }
+
+
+def report_folds(
+    summary: dict[str, Any],
+    rows: list[dict[str, Any]],
+    n_folds: int,
+    out: Path | None,
+    *,
+    as_json: bool,
+    show: Callable[[Console, dict[str, Any]], None],
+) -> None:
+    """Write and print the results; exit if folds are missing, by Ctrl-C."""
+    if out is not None:
+        write_csv(out, _fold_rows(rows))
+    print_summary(summary | _describe_folds(rows), as_json, show)
+    if len(rows) < n_folds:
+        typer.echo(
+            f"interrupted after {len(rows)} of {n_folds} folds; only these are reported.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED)
+
+
+def _describe_folds(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and standard deviation of every measure over the folds that have it."""
+    mean, spread = {}, {}
+    for name in rows[0]["measures"]:
+        values = [row["measures"][name] for row in rows]
+        known = [value for value in values if value is not None]
+        mean[name] = float(np.mean(known)) if known else None
+        spread[name] = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return {"folds": rows, "mean": mean, "spread": spread}
+
+
+def _fold_rows(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    """Yield a header and a row per fold."""
+    heads = ["fold", "n_train", "n_validation", "n_test", "alpha", "is_converged"]
+    yield [*heads, *rows[0]["measures"]]
+    for row in rows:
+        yield [*(row[name] for name in heads), *row["measures"].values()]
+
+
+def show_folds(
+    console: Console, summary: dict[str, Any], things: str, names: dict[str, str]
+) -> None:
+    """Print a cross-validation for people, measures under the given names."""
+    table = plain_table("fold", things, "alpha", *names.values())
+    for row in summary["folds"]:
+        cells = [number(row["measures"][name]) for name in names]
+        table.add_row(row["fold"], str(row["n_test"]), f"{row['alpha']:g}", *cells)
+    means = [number(summary["mean"][name]) for name in names]
+    table.add_row("mean", "", "", *means, style="bold")
+    table.add_row("spread", "", "", *(number(summary["spread"][name]) for name in names))
+    console.print(table)
+    how = "chosen on its validation part" if summary["is_search"] else "given"
+    console.print(
+        f"\n{summary['estimator']}: measures on the test part of every fold, alpha {how}. "
+        "Spread: standard deviation over folds."
+    )
