@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
+from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.assignment import best_assignment
@@ -32,7 +33,7 @@ from permatch.inference.path_tree import PathTree
 from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.swap_chain import SwapChain
-from permatch.kernels.frontier_plan import frontier_plan
+from permatch.kernels.frontier_plan import MOST_OPEN, frontier_plan
 from permatch.problems import Problem
 from permatch.scores import check_problem, stacked_problem
 
@@ -45,7 +46,7 @@ _SECONDS_OF_CHAINS = 5e-5
 # Widest component that is tried after pruning.
 _PRUNED_WIDTH = 18
 
-_SMALL, _FRONTIER = SmallBatch(), Frontier()
+_SMALL, _FRONTIER = SmallBatch(), Frontier(max_width=MOST_OPEN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,9 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
     found = problem.structure.components
     limit = 1e3 if budget is None else math.log2(budget)  # below what is infinite
     plan = frontier_plan(problem.structure)
-    is_narrow = plan.width <= min(exact_size, _FRONTIER.max_width)
+    is_narrow = plan.width <= min(exact_size, MOST_OPEN)
+    if plan.log2_bytes.max(initial=0.0) > math.log2(LITTLE):
+        is_narrow &= plan.log2_bytes <= math.log2(_SHARE * max(available_memory(), 1.0))
     by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
     is_perfect = _is_perfect(problem)
     if not is_perfect.any():
