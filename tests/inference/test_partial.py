@@ -10,6 +10,7 @@ import permatch as pm
 from permatch import errors
 from tests.helpers import (
     PARTIAL,
+    PARTIAL_APPROXIMATE,
     exact_partial,
     log_partition_error,
     partial_problems,
@@ -38,8 +39,8 @@ def assert_same(found, other, shift=0.0):
 
 
 @every_engine
-@settings(max_examples=60)
-@given(problem=partial_problems(max_size=4))
+@settings(max_examples=30)
+@given(problem=partial_problems(max_size=5))
 def test_against_fifty_digits(case, problem):
     log_partition, marginals, left, right = exact_partial(*problem)
     found = solve(case, *problem)
@@ -201,6 +202,41 @@ def test_what_cannot_be_matched_is_refused(case):
     scores[:3, 2] = -np.inf
     with pytest.raises(errors.InfeasibleGraphError, match="left node [0-2]"):
         solve(case, scores, -np.inf, 0.0)
+
+
+every_approximate = pytest.mark.parametrize(
+    ("engine", "unknown"), PARTIAL_APPROXIMATE, ids=lambda case: getattr(case, "name", "")
+)
+
+
+@every_approximate
+@pytest.mark.parametrize("spread", [0.5, 3.0])
+def test_approximate_answers_are_within_their_errors(engine, unknown, spread):
+    rng = np.random.default_rng(5)
+    problems = [random_problem(rng, 4, 5, spread) for _ in range(8)]
+    sides = {
+        "unmatched_left": [left for _, left, _ in problems],
+        "unmatched_right": [right for _, _, right in problems],
+    }
+    graphs = [scores for scores, _, _ in problems]
+    exact = pm.infer(graphs, "frontier", **sides)
+    found = engine.infer(graphs, **sides)
+    for k, marginals in enumerate(found.marginals):
+        errors = 0.0 if found.marginal_errors is None else found.marginal_errors[k]
+        off = np.abs(marginals - exact.marginals[k])
+        assert (off <= unknown + 5.0 * np.nan_to_num(errors) + 0.01).all()
+        sums = marginals.sum(axis=1) + found.unmatched_left[k]
+        np.testing.assert_allclose(sums, 1.0, rtol=0, atol=0.05)
+
+
+@every_approximate
+@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (4, 0), (1, 4), (3, 3)])
+def test_approximate_engines_take_graphs_without_edges(engine, unknown, shape):
+    found = engine.infer(np.full(shape, -np.inf), unmatched_left=2.0, unmatched_right=-1.0)
+    assert found.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
+    assert found.marginals.shape == shape
+    assert (found.unmatched_left == 1).all()
+    assert (found.unmatched_right == 1).all()
 
 
 BAD = {
