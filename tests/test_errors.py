@@ -65,7 +65,7 @@ BAD_SCORES = {
     "far too large": (
         np.zeros((2001, 2001)),
         errors.SizeLimitError,
-        r"got 2001.*split it into parts that share no edge\.$",
+        r"got 2001.*leave out edges that hardly matter \(permatch.EdgeScores\)\.$",
     ),
 }
 

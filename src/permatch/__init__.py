@@ -1,6 +1,10 @@
-"""Learn to match: probabilities over the perfect matchings of a bipartite graph.
+"""Learn to match: probabilities over the matchings of a bipartite graph.
 
-    scores (m, m)  ->  log_partition, marginals (m, m)     p(y) ~ exp(sum_i scores[i, y(i)])
+    scores (n, k)  ->  log_partition, marginals (n, k)
+
+    p(matching) ~ exp(scores of its edges + scores of its unmatched nodes)
+
+Sides may be unequal, edges may be missing, and nodes may stay unmatched.
 
 Names are loaded on first use, so ``import permatch`` is fast and loads neither the compiler
 nor optional packages.

@@ -44,7 +44,11 @@ def _gives(engine: "type[AbstractEngine]") -> str:
 
     what = "log-partition, marginals" if engine.has_marginals else "log-partition"
     if engine is AutoEngine:
-        return f"{what}; exact up to size {AutoEngine().exact_size}"
+        size = AutoEngine().exact_size
+        return (
+            f"{what}; exact up to size {size} if all nodes must be matched, otherwise up "
+            "to a width of about 24"
+        )
     return f"{what}; {'exact' if engine.name in EXACT_ENGINES else 'approximate'}"
 
 

@@ -101,7 +101,6 @@ class MAPMatching(BaseMatcher):
         inference, NaN if the engine reports no errors (`Bethe`).
     is_exact_ : bool
         Whether all inference of the fit was exact.
-
     is_convex_ : bool
         Whether the objective was convex.  It is not with incomplete labels: ``coef_`` may
         then be a local optimum only.

@@ -209,8 +209,8 @@ class BaseMatcher(LinearModel):
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
-        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
-            The true matching of every graph.
+        matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
+            The true matching of every graph, or what is known of it.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 
@@ -231,8 +231,8 @@ class BaseMatcher(LinearModel):
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
-        matchings : sequence of integer arrays of shape (n,), or EdgeLabels
-            The matching of every graph.
+        matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
+            The matching of every graph, or what is known of it.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 

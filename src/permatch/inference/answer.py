@@ -1,8 +1,9 @@
 """The result of inference: one type, from the engines to the user.
 
 `InferenceResult` holds the result for one graph, a stack of graphs of one size, or a list.
-Engines solve stacks, (b, m, m) -> (b,) and (b, m, m); those that take graphs one by one
-combine their results by `stack`.  `Diagnostics` reports how the result was found and what
+Engines solve problems, edges (E,) -> (n_graphs,) and (E,), and stacks of dense squares,
+(b, m, m) -> (b,) and (b, m, m); those that take squares one by one combine their results by
+`stack`.  `Diagnostics` reports how the result was found and what
 is known about its error.
 """
 
@@ -139,20 +140,22 @@ class InferenceResult:
     Attributes
     ----------
     log_partition : float or ndarray of shape (b,)
-        A float for one (m, m) score matrix, an array for a stack or a list.
-    marginals : ndarray, list of ndarray, or None
-        Shape (m, m) for one score matrix, (b, m, m) for a stack, a list for a list of
-        graphs; None from engines that compute only the log-partition.
+        A float for one graph, an array for a stack or a list of b graphs.
+    marginals : ndarray, sparse array, list of these, or None
+        Probability of every edge, in the form of the scores: (n, k) for an array, (b, n, k)
+        for a stack, sparse for a sparse array, one number per edge for `EdgeScores`, a list
+        for a list; None from engines that compute only the log-partition.
     is_exact : bool
         Whether the result is exact up to rounding.
     diagnostics : Diagnostics
         The engine used, why, and its own measure of error.
     log_partition_error : float, ndarray or None
         Standard error of every log-partition; None if unknown.
-    marginal_errors : ndarray, list of ndarray, or None
+    marginal_errors : like `marginals`, or None
         Standard error of every marginal; None if unknown.
-    unmatched_left, unmatched_right : ndarray of shape (n,), list of ndarray, or None
-        Probability of every node of staying unmatched.
+    unmatched_left, unmatched_right : ndarray, list of ndarray, or None
+        Probability of every node of staying unmatched: (n,) and (k,) for one graph, (b, n)
+        and (b, k) for a stack, a list for a list.
     marginal_bounds : pair like `marginals`, or None
         Lower and upper ends that hold for certain.
     unmatched_left_bounds, unmatched_right_bounds : pair like `unmatched_left`, or None

@@ -70,9 +70,11 @@ class AutoEngine(RandomEngine):
 
     That is for dense squares whose nodes must all be matched.  Sparse, unequal and partial
     graphs are split into connected components, of any number and size: narrow ones are
-    solved by `Frontier`, or by the engines above where those are faster.  A component that
-    is too wide goes to `PathTree` if all its nodes may stay unmatched, then to samplers.
-    ``diagnostics.parts`` says what was done.
+    solved by `Frontier`, or by the engines above where those are faster.  The width of a
+    dense component is its smaller side; the default budget allows widths up to about 24.  A
+    component that is too wide goes to `Sparsified` and `PathTree` if all its nodes may stay
+    unmatched, to `Bethe` if only some may, then to samplers.  ``diagnostics.parts`` says
+    what was done.
 
     Where no exact engine will do, engines are tried in turn until the marginals are known
     to within `tol`, and the best result is returned, with standard errors or bounds, a

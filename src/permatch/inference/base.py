@@ -1,13 +1,14 @@
-"""The seam: scores (m, m) -> log-partition and marginals (m, m).
+"""The seam: scores of edges and unmatched nodes -> log-partition and marginals.
 
-    p(matching) = exp( sum_i scores[i, matching[i]] - log_partition )
-    marginals[i, j] = p(matching[i] == j)
+    p(matching) = exp( scores of its edges + scores of its unmatched nodes - log_partition )
+    marginals[i, j] = p(matching[i] == j),  unmatched_left[i] = p(matching[i] == -1)
 
 Nothing below knows about features or parameters, nothing above about bit masks.  An engine
 is a frozen dataclass of options.  The public `infer` checks, sorts graphs by size and
-reports; the private `_infer_stack` computes.  Whatever else is asked of an engine (its
-cost, the same engine with more effort or another seed, its own samples, an attempt within
-a time) is a method here with a default.
+reports.  The private methods compute: `_infer_problem` any problem, and `_infer_stack`
+dense squares (b, m, m) whose nodes must all be matched.  Whatever else is asked of an
+engine (its cost, the same engine with more effort or another seed, its own samples, an
+attempt within a time) is a method here with a default.
 """
 
 import math
@@ -260,7 +261,7 @@ class AbstractEngine(ABC):
         """Return what to do about a graph that is too large."""
         advice = (
             "Fix known edges (given={row: col} of MatchingDistribution makes the graph "
-            "smaller), or split it into parts that share no edge"
+            "smaller), or leave out edges that hardly matter (permatch.EdgeScores)"
         )
         if self.name != "auto":
             advice += ", or use engine='auto', which also uses samplers"

@@ -309,8 +309,8 @@ class NestingRun:
         if not estimates:
             raise PrecisionError(
                 f"nesting needs draws that can be completed to a perfect matching; none of "
-                f"{n_draws} could, since too few edges are allowed. Split the graph into "
-                "parts that share no edge, or use SwapChain."
+                f"{n_draws} could, since too few edges are allowed. Use SwapChain, or "
+                "engine='auto', which solves connected components by themselves."
             )
         whole = pool(estimates)
         is_trusted = len(estimates) == len(self.plans)
