@@ -4,8 +4,7 @@ A graph is a structure, one feature vector per edge, and optionally features of 
 An array (n, k, d) is the special case in which all edges are allowed.
 """
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +22,7 @@ from permatch._layout import Form
 from permatch._score_checks import check_distinct, order_edges
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import enough_memory
-from permatch.errors import (
-    EdgeListError,
-    FeatureShapeError,
-)
+from permatch.errors import EdgeListError, FeatureShapeError
 from permatch.problems import Structure
 from permatch.scores import EdgeScores
 
@@ -330,13 +326,6 @@ class BipartiteGraph:
         allowed[self.structure.left, self.structure.right] = True
         allowed.flags.writeable = False
         return allowed
-
-    def with_features(self, order: Sequence[int]) -> "BipartiteGraph":
-        """Return the same graph with some of its edge features, in another order."""
-        other = copy.copy(self)
-        other.edge_features = settled(self.edge_features[:, order])
-        other.edge_features.flags.writeable = False
-        return other
 
     def scores(self, coef: FloatArray) -> FloatArray | EdgeScores:
         """Return the edge scores under one weight per feature.
