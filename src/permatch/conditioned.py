@@ -15,7 +15,7 @@ from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.assignment import Assignment, best_assignment
 from permatch.decoding.support import find_support
-from permatch.decoding.totals import find_edges, on_edges_of, total_scores
+from permatch.decoding.totals import on_edges_of, total_scores
 from permatch.inference import AbstractEngine, InferenceResult, require_marginals
 from permatch.inference.base import Samples
 from permatch.inference.sampling.problem_samples import find_samples
@@ -93,7 +93,7 @@ class Conditioned:
             return self.engine.infer_problem(reduced, job)
         # Pairs known to match are taken out: not every engine takes nodes that must be.
         places = np.array(list(self.pairs)), np.array(list(self.pairs.values()))
-        edges = find_edges(reduced, *places)
+        edges = reduced.structure.find(*places)
         is_open = np.ones(reduced.structure.n_edges, dtype=bool)
         is_open[edges] = False
         free = reduced.unmatched_left.copy(), reduced.unmatched_right.copy()

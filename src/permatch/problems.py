@@ -151,21 +151,18 @@ class Structure:
 
     def find(self, left: IntArray, right: IntArray) -> IntArray:
         """Return the edges that join some pairs of nodes; -1 where there is none."""
+        wanted = left * self.n_right + right
+        if not self.n_edges:
+            return np.full(wanted.shape, -1)
         if self.n_edges == self.n_left * self.n_right:
-            return left * self.n_right + right
-        found = np.full(len(left), -1, dtype=np.int64)
-        first, last = self.starts[left], self.starts[left + 1]
-        # A search by halves in all rows at once.
-        while (is_open := first < last).any():
-            middle = (first + last) // 2
-            there = self.right[np.minimum(middle, self.n_edges - 1)]
-            is_low = is_open & (there < right)
-            found = np.where(is_open & (there == right), middle, found)
-            first, last = (
-                np.where(is_low, middle + 1, first),
-                np.where(is_low, last, middle),
-            )
-        return found
+            return wanted
+        places = np.minimum(np.searchsorted(self._keys, wanted), self.n_edges - 1)
+        return np.where(self._keys[places] == wanted, places, -1)
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        """The places of the edges in a table of all pairs, ascending."""
+        return self.left * self.n_right + self.right
 
     def kept(self, is_kept: BoolArray) -> "Structure":
         """Return the structure without some of its edges, (n_edges,)."""

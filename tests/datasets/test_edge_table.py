@@ -733,6 +733,7 @@ def test_features_are_arranged_by_name(write):
         turned.graphs[0].features, table.graphs[0].features[:, :, ::-1]
     )
     assert turned.left_ids == table.left_ids
+    assert not turned.graphs[0].edge_features.flags.writeable
 
 
 @pytest.mark.parametrize(

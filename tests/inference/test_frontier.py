@@ -207,6 +207,15 @@ def test_tables_that_are_computed_twice_change_nothing(rng, monkeypatch):
         np.testing.assert_array_equal(getattr(found, name), getattr(other, name))
 
 
+@pytest.mark.parametrize(
+    ("size", "end"),
+    [(12, ", fix known pairs, or raise the limit: "), (200, ", or fix known pairs.")],
+)
+def test_advice_for_wide_components_ends_with_or(size, end):
+    with pytest.raises(errors.SizeLimitError, match=end):
+        pm.Frontier(max_width=10).infer(np.zeros((size, size)), unmatched_left=0.0)
+
+
 def test_a_component_that_is_too_wide_is_refused_with_its_cost(rng):
     graphs = [np.zeros((3, 3)), rng.normal(size=(12, 12))]
     with pytest.raises(errors.SizeLimitError) as info:

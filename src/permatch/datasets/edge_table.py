@@ -178,16 +178,7 @@ class EdgeTable:
                 "name the features to use."
             )
         order = [self.feature_names.index(name) for name in names]
-        graphs = [
-            BipartiteGraph.from_edges(
-                graph.structure.left,
-                graph.structure.right,
-                graph.edge_features[:, order],
-                graph.n_left,
-                graph.n_right,
-            )
-            for graph in self.graphs
-        ]
+        graphs = [graph.with_features(order) for graph in self.graphs]
         return replace(self, graphs=graphs, feature_names=names)
 
 

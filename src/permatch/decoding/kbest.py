@@ -224,17 +224,12 @@ def _k_best_of(reduced: Problem, component: int, k: int) -> _Ranked:
     n, n_right = problem.structure.n_left, problem.structure.n_right
     k = min(k, _count_bound(problem, k))
     cost = _square_cost(problem)
-    # Matchings, order and prices of k nodes.
-    with enough_memory(
-        f"k_best of {k} matchings at size {len(cost)}", 32.0 * k * len(cost)
-    ):
-        found, excess = np.empty((k, len(cost)), np.intp), np.empty(k)
-        n_found = murty.k_best(cost, k, found, excess, n)
-    partners = found[:n_found, :n]
+    found, excess = _by_murty(cost, k, n)
+    partners = found[:, :n]
     partners = np.where(
         partners < n_right, np.append(part.right, 0)[partners % (n_right + 1)], -1
     )
-    return _Ranked(part.left, partners, excess[:n_found])
+    return _Ranked(part.left, partners, excess)
 
 
 def _square_cost(problem: Problem) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The scores of matchings, and of edges named by their nodes."""
+"""The scores of matchings, and of a problem on the edges of another."""
 
 import math
 
@@ -11,23 +11,10 @@ from permatch.problems import Problem
 _AT_ONCE = 1 << 20
 
 
-def find_edges(problem: Problem, left: IntArray, right: IntArray) -> IntArray:
-    """Return the edges that join pairs of nodes of a problem; -1 where there is none."""
-    structure = problem.structure
-    wanted = left * structure.n_right + right
-    if not structure.n_edges:
-        return np.full(wanted.shape, -1)
-    if structure.n_edges == structure.n_left * structure.n_right:
-        return wanted
-    keys = structure.left * structure.n_right + structure.right
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
-
-
 def on_edges_of(problem: Problem, other: Problem) -> Problem:
     """Return another problem on the edges of this one; those it lacks score ``-inf``."""
     structure = problem.structure
-    places = find_edges(other, structure.left, structure.right)
+    places = other.structure.find(structure.left, structure.right)
     scores = np.append(other.scores, -np.inf)[places]
     return Problem(structure, scores, other.unmatched_left, other.unmatched_right)
 
@@ -68,7 +55,7 @@ def total_scores(
     at_once = max(_AT_ONCE // (n + k + 1), 1)
     for first in range(0, len(matchings), at_once):
         some = matchings[first : first + at_once]
-        edges = find_edges(problem, np.arange(n), some)
+        edges = problem.structure.find(np.arange(n), some)
         terms = np.where(some < 0, problem.unmatched_left, scores[edges])
         if len(may_be_free):
             is_taken = np.zeros((len(some), k + 1), dtype=bool)

@@ -40,20 +40,23 @@ def _too_wide(structure: Structure, plan: FrontierPlan, max_width: int) -> SizeL
     graph = int(structure.graph_of_left[node])
     name = "this graph" if structure.n_graphs == 1 else f"graph {graph}"
     width, is_known = int(plan.width[c]), plan.log2_cost[c] < np.inf
-    cost, advice = "years and petabytes of memory", ""
+    cost, advice = "years and petabytes of memory", "or fix known pairs"
     if is_known:
         cost = (
             f"{seconds_in_words(plan.log2_seconds[c])} on one thread and "
             f"{bytes_in_words(plan.log2_bytes[c])} of memory"
         )
-        advice = f", or raise the limit: engine=permatch.Frontier(max_width={width})"
+        advice = (
+            "fix known pairs, or raise the limit: "
+            f"engine=permatch.Frontier(max_width={width})"
+        )
     return SizeLimitError(
         f"Frontier handles components of width at most {max_width}; got "
         f"{'' if is_known else 'at least '}{width}. It would take {cost} for the "
         f"component of left node {node - int(structure.left_starts[graph])} of {name} "
         f"({n} x {k} nodes, {int(structure.components.n_edges[c])} edges). Use "
         "engine='auto', which also uses samplers, leave out edges that hardly matter, "
-        f"fix known pairs{advice}."
+        f"{advice}."
     )
 
 
