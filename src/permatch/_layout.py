@@ -39,6 +39,7 @@ class Layout:
     kind: Literal["one", "stack", "list"]
     forms: tuple[Form, ...]
     structure: Structure
+    shape: tuple[int, ...] = (0, 0)  # of the graphs of an empty stack
 
     def edges(self, values: FloatArray | BoolArray | None) -> Any:
         """Return values (n_edges,) on edges in the form of the scores."""
@@ -49,16 +50,17 @@ class Layout:
             [
                 form.lay(values[starts[g] : starts[g + 1]])
                 for g, form in enumerate(self.forms)
-            ]
+            ],
+            self.shape,
         )
 
     def left(self, values: Any) -> Any:
         """Return values (n_left,) on left nodes, per graph if there are several."""
-        return self._nodes(values, self.structure.left_starts)
+        return self._nodes(values, self.structure.left_starts, self.shape[:1])
 
     def right(self, values: Any) -> Any:
         """Return values (n_right,) on right nodes, per graph if there are several."""
-        return self._nodes(values, self.structure.right_starts)
+        return self._nodes(values, self.structure.right_starts, self.shape[1:])
 
     def graphs(self, values: Any) -> Any:
         """Return values (n_graphs,), a float if only one graph was given."""
@@ -72,19 +74,29 @@ class Layout:
         first = structure.right_starts[structure.graph_of_left]
         return self.left(np.where(partners >= 0, partners - first, partners))
 
-    def _nodes(self, values: Any, starts: IntArray) -> Any:
+    def _nodes(self, values: Any, starts: IntArray, shape: tuple[int, ...]) -> Any:
         if values is None:
             return None
         return self._collect(
             [
                 values[first:last]
                 for first, last in zip(starts[:-1], starts[1:], strict=True)
-            ]
+            ],
+            shape,
         )
 
-    def _collect(self, pieces: list[Any]) -> Any:
+    def _collect(self, pieces: list[Any], shape: tuple[int, ...]) -> Any:
         if self.kind == "one":
             return pieces[0]
         if self.kind == "stack":
-            return np.array(pieces) if pieces else np.zeros((0, 0))
+            return np.array(pieces) if pieces else np.zeros((0, *shape))
         return pieces
+
+
+def read_only(values: Any) -> Any:
+    """Return an array or a sparse array, made read-only where its format allows it."""
+    numbers = values if isinstance(values, np.ndarray) else getattr(values, "data", None)
+    # SciPy cannot read from lil arrays whose lists are read-only.
+    if isinstance(numbers, np.ndarray) and numbers.dtype != object:
+        numbers.flags.writeable = False
+    return values

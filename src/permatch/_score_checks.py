@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import MAX_SCORE, as_floats, like_others
+from permatch._validation import MAX_SCORE, as_floats, enough_memory, like_others
 from permatch.errors import (
     EdgeListError,
     InfeasibleGraphError,
@@ -17,6 +17,14 @@ from permatch.errors import (
 )
 from permatch.kernels.components import group_by_label
 from permatch.problems import Problem
+
+# What errors say of ragged, masked and boolean scores of staying unmatched.
+_OF_NODES = (
+    "one number or one per node; got sequences whose lengths differ. For a list of graphs "
+    "give a list with one entry per graph.",
+    "Use .filled(-np.inf) if the masked nodes must be matched.",
+    "For a mask of nodes that may stay unmatched use np.where(mask, 0.0, -np.inf).",
+)
 
 
 def check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) -> None:
@@ -43,8 +51,10 @@ def check_entries(scores: FloatArray, name: str, edge: Callable[[int], Any]) -> 
 
 def order_edges(left: IntArray, right: IntArray, shape: tuple[int, int]) -> IntArray:
     """Return the order of edges by left, then right node."""
-    places = group_by_label(right, shape[1])[1]  # two counting sorts
-    return places[group_by_label(left[places], shape[0])[1]]
+    what, advice = f"a graph of {shape[0]} x {shape[1]} nodes", "Number them without gaps."
+    with enough_memory(what, 32.0 * sum(shape), advice):
+        places = group_by_label(right, shape[1])[1]  # two counting sorts
+        return places[group_by_label(left[places], shape[0])[1]]
 
 
 def check_distinct(left: IntArray, right: IntArray, name: str) -> None:
@@ -65,6 +75,16 @@ def check_unmatched(
 ) -> list[FloatArray]:
     """Return the scores of staying unmatched of the nodes of a side, for every graph."""
     each = [values] * len(sizes)
+    if kind == "stack" and len(sizes) and values is not None:
+        array = as_floats(values, name, _OF_NODES)
+        if array.shape not in ((), (sizes[0],), (len(sizes), sizes[0])):
+            raise ScoreShapeError(
+                f"{name} must be one number, one per node, shape ({sizes[0]},), or one per "
+                f"graph and node, shape ({len(sizes)}, {sizes[0]}); got shape "
+                f"{array.shape}."
+            )
+        if array.ndim == 2:
+            each = list(array)
     if kind == "list" and isinstance(values, list | tuple):
         each = list(values)
         if len(each) != len(sizes):
@@ -85,7 +105,7 @@ def one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
         return np.full(n, 0.0 if n > n_other else -np.inf)
     if type(values) is float and abs(values) <= MAX_SCORE:
         return np.full(n, values)
-    array = as_floats(values, name)
+    array = as_floats(values, name, _OF_NODES)
     if array.shape not in ((), (n,)):
         raise ScoreShapeError(
             f"{name} must be one number or one per node, shape ({n},); got shape "

@@ -126,28 +126,36 @@ def refuse_masked(
                 refuse_masked(item, name, error, advice)
 
 
-def as_floats(scores: Any, name: str) -> FloatArray:
+# What errors say of ragged, masked and boolean scores of edges.
+_OF_EDGES = (
+    f"{SHAPES}; got nested sequences whose lengths differ. Give all rows of a graph the "
+    "same length.",
+    "Use scores.filled(-np.inf) to forbid the masked edges.",
+    "For a mask of allowed edges use np.where(mask, 0.0, -np.inf).",
+)
+
+
+def as_floats(
+    scores: Any, name: str, advice: tuple[str, str, str] = _OF_EDGES
+) -> FloatArray:
     """Return real numbers of any shape as contiguous float64."""
+    ragged, masked, boolean = advice
     if (
         type(scores) is np.ndarray
         and scores.dtype == np.float64
         and scores.flags.c_contiguous
     ):
         return scores
-    advice = "Use scores.filled(-np.inf) to forbid the masked edges."
-    refuse_masked(scores, name, ScoreTypeError, advice)
+    refuse_masked(scores, name, ScoreTypeError, masked)
     try:
         array = np.asarray(scores)
     except (ValueError, TypeError) as err:
-        raise ScoreShapeError(
-            f"{name} must be {SHAPES}; got nested sequences whose lengths differ. Give "
-            "all rows of a graph the same length."
-        ) from err
+        raise ScoreShapeError(f"{name} must be {ragged}") from err
     if array.dtype.kind not in "fiu":
         hint = {
-            "b": "For a mask of allowed edges use np.where(mask, 0.0, -np.inf).",
+            "b": boolean,
             "c": "Scores are real log-weights; take the real part if that is meant.",
-        }.get(array.dtype.kind, "Convert it with np.asarray(scores, dtype=float).")
+        }.get(array.dtype.kind, "Convert it with np.asarray(..., dtype=float).")
         raise ScoreTypeError(
             f"{name} must hold real numbers (float or int), got dtype {array.dtype}. {hint}"
         )
@@ -347,14 +355,16 @@ def check_jobs(n_jobs: Any) -> int:
 
 
 @contextmanager
-def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
+def enough_memory(
+    what: str, n_bytes: float, advice: str = "Ask for less."
+) -> Iterator[None]:
     """Refuse to allocate `n_bytes` if fewer are available, or if it fails."""
     # Systems grant memory they do not have, and end the process when it is used.
     left = available_memory() if n_bytes > LITTLE else math.inf
     if n_bytes > left:
         raise SizeLimitError(
             f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, and {left / 2**30:.3g} GiB "
-            "are available. Ask for less."
+            f"are available. {advice}"
         )
     try:
         if n_bytes > 2.0**46:  # NumPy's own words for this are about dimensions
@@ -363,7 +373,7 @@ def enough_memory(what: str, n_bytes: float) -> Iterator[None]:
     except MemoryError as err:
         raise SizeLimitError(
             f"{what} needs {n_bytes / 2**30:.3g} GiB of memory, more than is available. "
-            "Ask for less."
+            f"{advice}"
         ) from err
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permatch._layout import read_only
 from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_count, check_jobs, check_matchings, check_rng
 from permatch.conditioned import Conditioned
@@ -43,7 +44,8 @@ class MatchingDistribution:
     unmatched_left, unmatched_right : number, array or None
         Score of staying unmatched, of all nodes of a side or of each; ``-inf``: must be
         matched.  None: every node must be matched, except that on the larger side of an
-        unequal graph it is 0.
+        unequal graph it is 0.  On a square graph a node can only stay unmatched if one of
+        the other side may too.
     given : mapping from left to right node, or Known, optional
         What is known: pairs that match (-1 for a left node without a partner), and with
         `Known` also pairs that do not match and right nodes without a partner.  The
@@ -155,13 +157,13 @@ class MatchingDistribution:
     def unmatched_left(self) -> FloatArray:
         """Probability of every left node of staying unmatched, (n_left,)."""
         require_marginals(self._engine)
-        return _read_only(self._core.result.unmatched_left)
+        return read_only(self._core.result.unmatched_left)
 
     @cached_property
     def unmatched_right(self) -> FloatArray:
         """Probability of every right node of staying unmatched, (n_right,)."""
         require_marginals(self._engine)
-        return _read_only(self._core.result.unmatched_right)
+        return read_only(self._core.result.unmatched_right)
 
     @cached_property
     def entropy(self) -> float:
@@ -203,12 +205,12 @@ class MatchingDistribution:
     @property
     def unmatched_left_bounds(self) -> Any:
         """Lower and upper ends of `unmatched_left` that hold for certain, or None."""
-        return self._ends("unmatched_left_bounds", _read_only)
+        return self._ends("unmatched_left_bounds", read_only)
 
     @property
     def unmatched_right_bounds(self) -> Any:
         """Lower and upper ends of `unmatched_right` that hold for certain, or None."""
-        return self._ends("unmatched_right_bounds", _read_only)
+        return self._ends("unmatched_right_bounds", read_only)
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
@@ -387,14 +389,8 @@ class MatchingDistribution:
 
     def _lay(self, values: FloatArray) -> Any:
         """Return values on the edges left open in the form of the scores."""
-        return _read_only(self._layout.edges(self._core.on_all_edges(values)))
+        return read_only(self._layout.edges(self._core.on_all_edges(values)))
 
     def _ends(self, name: str, lay: Any) -> Any:
         ends = getattr(self._core.result, name)
         return None if ends is None else (lay(ends[0]), lay(ends[1]))
-
-
-def _read_only(values: Any) -> Any:
-    if isinstance(values, np.ndarray):
-        values.flags.writeable = False
-    return values

@@ -30,7 +30,7 @@ from permatch._validation import (
     is_sparse,
     refuse_masked,
 )
-from permatch.errors import EdgeListError, ScoreShapeError
+from permatch.errors import EdgeListError, ScoreShapeError, ScoreTypeError
 from permatch.problems import Problem, Structure, complete_structure
 
 #: A score per node, one for all nodes, or None.
@@ -129,7 +129,9 @@ def check_problem(
     unmatched_left, unmatched_right : number, array, None, or a list of these
         Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
         None: every node must be matched, except on the larger side of an unequal graph,
-        where it is 0.  A list has one entry per graph of a list of graphs.
+        where it is 0.  For a stack: a number, an array (n,) for all graphs, or an array
+        (b, n).  For a list of graphs: a number or an array for all, or a list with one
+        entry per graph.
     check : bool
         False skips the check for NaN and infinities.
 
@@ -163,6 +165,8 @@ def check_problem(
     ]
     problem = Problem(structure, _joined([s for *_, s in found], float), *own)
     check_alone(problem, names)
+    if kind == "stack" and not graphs:
+        return problem, Layout(kind, forms, structure, np.shape(scores)[1:])
     return problem, Layout(kind, forms, structure)
 
 
@@ -256,6 +260,13 @@ def _read(
         if len(shape) != 2:
             raise ScoreShapeError(
                 f"{name} must have two dimensions, (n, k); got shape {shape}."
+            )
+        if graph.format in ("bsr", "dia"):
+            raise ScoreTypeError(
+                f"{name} must be a sparse array that lists its edges (csr, csc, coo, lil "
+                f"or dok); got format {graph.format}, which does not tell edges of score 0 "
+                "from missing ones. Build it as csr or coo, or convert with .tocsr() and "
+                "check which entries of 0 it has."
             )
         listed = graph.tocoo()
         left, right = listed.row.astype(np.int64), listed.col.astype(np.int64)

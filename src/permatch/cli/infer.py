@@ -107,7 +107,8 @@ class Unmatched:
         _score(
             "--unmatched-left",
             "Score of a row without a partner. Default: every row has one; of more rows "
-            "than columns, those left over have none.",
+            "than columns, those left over have none. If there are as many rows as "
+            "columns, a row can only stay unmatched if a column may too.",
         ),
     ] = None
     unmatched_right: Annotated[

@@ -140,7 +140,8 @@ class AbstractEngine(ABC):
             Log-weight of each edge; ``-inf``, or no entry, forbids an edge.
         unmatched_left, unmatched_right : number, array or None, or a list of these
             Score of staying unmatched; ``-inf``: must be matched.  None: every node must be
-            matched, except that on the larger side of an unequal graph it is 0.
+            matched, except that on the larger side of an unequal graph it is 0.  See
+            `permatch.infer` for the shapes.
         n_jobs : int, optional
             Threads; None means one, -1 all processors.  Results do not depend on it.
             Starting a thread takes about 50 microseconds: short work uses fewer.

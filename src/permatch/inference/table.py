@@ -90,7 +90,10 @@ def infer(
     unmatched_left, unmatched_right : number, array or None, or a list of these
         Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
         None: every node must be matched, except that on the larger side of an unequal
-        graph it is 0.  A list has one entry per graph of a list.
+        graph it is 0.  For a stack: a number, an array (n,) for all graphs, or an array
+        (b, n), one row per graph.  For a list of graphs: a number or an array for all, or a
+        list with one entry per graph.  On a square graph a node can only stay unmatched if
+        one of the other side may too.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Results do not depend on it.
     check : bool
@@ -151,7 +154,7 @@ def log_partition(
     unmatched_left, unmatched_right : number, array or None, or a list of these
         Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
         None: every node must be matched, except that on the larger side of an unequal
-        graph it is 0.  A list has one entry per graph of a list.
+        graph it is 0.  For stacks and lists see `infer`.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
@@ -195,7 +198,7 @@ def marginals(
     unmatched_left, unmatched_right : number, array or None, or a list of these
         Score of staying unmatched, of all nodes or of each; ``-inf``: must be matched.
         None: every node must be matched, except that on the larger side of an unequal
-        graph it is 0.  A list has one entry per graph of a list.
+        graph it is 0.  For stacks and lists see `infer`.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.
 
