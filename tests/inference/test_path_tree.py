@@ -113,6 +113,61 @@ def test_ten_thousand_graphs_against_the_frontier(rng):
     assert found.diagnostics.is_converged
 
 
+def strong_graphs(rng, shape, spread, limit):
+    """Two thousand dense graphs side by side, no score larger than `limit`."""
+    sizes = (shape, shape[:1], shape[1:])
+    drawn = (rng.normal(0.0, spread, (2000, *size)) for size in sizes)
+    scores, left, right = (np.clip(values, -limit, limit) for values in drawn)
+    return check_problem(list(scores), list(left), list(right))[0]
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (3, 3), (1, 4)])
+@pytest.mark.parametrize(
+    ("spread", "limit"),
+    [(150.0, 229.0), (300.0, 229.0), (150.0, np.inf), (300.0, np.inf), (1000.0, np.inf)],
+)
+def test_strong_scores_give_numbers_that_hold(spread, limit, shape, rng):
+    problem = strong_graphs(rng, shape, spread, limit)
+    # Odds of up to exp(690) are kept as they are, larger ones as logarithms.
+    assert Walker(problem).tree.is_log == (limit == np.inf)
+    exact = pm.Frontier().infer_problem(problem, Job())
+    for options in ({}, {"tol": 0.5, "max_steps": 2}, {"tol": 0.0, "max_steps": 1000}):
+        found = pm.PathTree(**options).infer_problem(problem, Job())
+        for name in ("marginal", "unmatched_left", "unmatched_right"):
+            low, high = getattr(found, f"{name}_bounds")
+            suffix = "s" * (name == "marginal")
+            truth, point = (getattr(one, name + suffix) for one in (exact, found))
+            assert ((low - 1e-10 <= truth) & (truth <= high + 1e-10)).all()
+            assert ((low <= point) & (point <= high)).all()
+        off = np.abs(found.log_partition - exact.log_partition)
+        assert (off <= found.log_partition_error + 1e-9).all()
+        assert np.isfinite(found.log_partition_error).all()
+        assert np.isfinite(found.marginal_errors).all()
+        assert np.isfinite(found.diagnostics.interval).all()
+        assert options or found.diagnostics.is_converged
+
+
+def test_products_of_strong_odds_do_not_overflow():
+    scores = [[574.0, -375], [62, -412], [-701, 198]]
+    asked = {"unmatched_left": [372.0, -255, 136], "unmatched_right": [-258.0, -593]}
+    found = pm.infer(scores, "path_tree", **asked)
+    assert found.log_partition == pytest.approx(632.0, abs=1e-9)
+    assert found.marginals == pytest.approx(pm.infer(scores, "frontier", **asked).marginals)
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0, 5.0])
+def test_the_error_of_the_log_partition_is_that_of_its_estimate(spread, rng):
+    for _ in range(20):
+        problem = random_problem(rng, 5, 5, spread, 0.2)
+        for options in ({"max_steps": 0}, {"tol": 0.5}, {"tol": 0.01, "max_steps": 3}):
+            found = solve(problem, **options)
+            low, high = found.diagnostics.interval
+            value = found.log_partition
+            assert low <= value <= high
+            assert found.log_partition_error == max(high - value, value - low)
+            assert found.log_partition_error <= high - low
+
+
 @pytest.mark.parametrize("shape", [(150, 150), (150, 120), (120, 150)])
 def test_a_band_against_the_frontier(shape, rng):
     rows, cols = np.indices(shape)
@@ -200,6 +255,34 @@ def test_isolated_nodes_and_graphs_without_edges():
     assert nothing.diagnostics.interval is None
 
 
+@pytest.mark.parametrize("asked", [{}, {"unmatched_left": 0.0, "unmatched_right": 0.0}])
+def test_a_side_without_nodes_has_bounds_all_the_same(asked):
+    def shapes(ends):
+        return [np.shape(values) for values in ends]
+
+    for shape in ((0, 0), (0, 3), (3, 0), (4, 0, 0), (4, 0, 2), (4, 2, 0)):
+        found = pm.PathTree().infer(np.zeros(shape), **asked)
+        assert shapes(found.marginal_bounds) == [shape] * 2
+        assert shapes(found.unmatched_left_bounds) == [shape[:-1]] * 2
+        assert shapes(found.unmatched_right_bounds) == [(*shape[:-2], shape[-1])] * 2
+    edges = pm.EdgeScores([], [], [], 0, 0)
+    assert shapes(pm.PathTree().infer(edges, **asked).marginal_bounds) == [(0,)] * 2
+    for listed in ([], [np.zeros((0, 0))], [np.zeros((0, 0)), np.zeros((0, 2))]):
+        found = pm.PathTree().infer(listed, **asked)
+        assert list(map(len, found.marginal_bounds)) == [len(listed)] * 2
+        for ends in found.marginal_bounds:
+            assert shapes(ends) == shapes(listed)
+
+
+def test_one_graph_of_a_stack_has_its_own_bounds(rng):
+    stack = rng.normal(size=(3, 2, 4))
+    asked = {"unmatched_left": 0.0, "unmatched_right": 0.5}
+    one = pm.PathTree().infer(stack, **asked).graph(1)
+    alone = pm.PathTree().infer(stack[1], **asked)
+    for name in ("marginal_bounds", "unmatched_left_bounds", "unmatched_right_bounds"):
+        np.testing.assert_allclose(getattr(one, name), getattr(alone, name))
+
+
 def test_a_long_chain_is_exact():
     # 2 n nodes in a row with strong odds: paths as long as the graph.
     n = 400
@@ -248,21 +331,14 @@ def test_a_budget_leaves_every_node_an_interval(rng):
     edges = sparse_edges(rng, 200, degree=4, spread=2.0)
     problem, _ = check_problem(edges, 0.0, 0.0)
     engine = pm.PathTree(tol=0.05)
-    answer, left, right = engine.bounds_within(problem, 60.0, Job())
-    assert left.all()
-    assert right.all()
-    hurried, left, right = replace(engine, tol=1e-6).bounds_within(problem, 1e-9, Job())
-    assert not left.all()
-    assert not right.all()
+    answer = replace(engine, budget=60.0).infer_problem(problem, Job())
+    assert answer.diagnostics.is_converged
+    hurried = replace(engine, tol=1e-6, budget=1e-9).infer_problem(problem, Job())
+    assert not hurried.diagnostics.is_converged
     low, high = hurried.marginal_bounds
     assert (low <= answer.marginal_bounds[1]).all()
     assert (answer.marginal_bounds[0] <= high).all()
     assert width(answer.marginal_bounds) <= 0.05
-    assert (
-        not pm.PathTree(tol=1e-6, budget=1e-9)
-        .infer(edges, unmatched_left=0.0, unmatched_right=0.0)
-        .diagnostics.is_converged
-    )
 
 
 def test_walks_leave_their_space_clean(rng):

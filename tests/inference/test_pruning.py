@@ -134,5 +134,10 @@ def test_narrow_graphs_lose_nothing(rng):
 
 def test_wide_graphs_are_refused(rng):
     scores = rng.normal(size=(40, 40))
-    with pytest.raises(errors.SizeLimitError, match=r"width at most 24 once .*40 x 40"):
+    with pytest.raises(
+        errors.SizeLimitError, match=r"width at most 24 once .*40 x 40.*'path_tree' for"
+    ):
         pm.Sparsified().infer(scores, unmatched_left=0.0, unmatched_right=0.0)
+    # Intervals by paths need nodes that may all stay unmatched.
+    with pytest.raises(errors.SizeLimitError, match="enough: use engine='auto', or raise"):
+        pm.Sparsified().infer(scores, unmatched_left=0.0)

@@ -188,6 +188,9 @@ class InferenceResult:
         def one(values: Any) -> Any:
             return None if values is None else values[k]
 
+        def pair(ends: Any) -> Any:
+            return None if ends is None else (one(ends[0]), one(ends[1]))
+
         error = one(self.log_partition_error)
         return replace(
             self,
@@ -197,6 +200,9 @@ class InferenceResult:
             marginal_errors=one(self.marginal_errors),
             unmatched_left=one(self.unmatched_left),
             unmatched_right=one(self.unmatched_right),
+            marginal_bounds=pair(self.marginal_bounds),
+            unmatched_left_bounds=pair(self.unmatched_left_bounds),
+            unmatched_right_bounds=pair(self.unmatched_right_bounds),
         )
 
     def shifted(self, offset: float) -> "InferenceResult":
@@ -323,8 +329,10 @@ def put_in_list(
                 every[members] = value
         return every
 
-    def tables(name: str) -> Any:
+    def tables(name: str, end: int | None = None) -> Any:
         values = [getattr(answer, name) for answer in answers]
+        if end is not None:
+            values = [None if ends is None else ends[end] for ends in values]
         if values and all(value is None for value in values):
             return None
         every: list[Any] = [None] * n_graphs
@@ -332,6 +340,10 @@ def put_in_list(
             for k, member in enumerate(members):
                 every[member] = None if value is None else value[k]
         return every
+
+    def pairs(name: str) -> Any:
+        low, high = tables(name, 0), tables(name, 1)
+        return None if low is None else (low, high)
 
     return InferenceResult(
         numbers("log_partition"),
@@ -342,6 +354,9 @@ def put_in_list(
         tables("marginal_errors"),
         tables("unmatched_left"),
         tables("unmatched_right"),
+        pairs("marginal_bounds"),
+        pairs("unmatched_left_bounds"),
+        pairs("unmatched_right_bounds"),
     )
 
 

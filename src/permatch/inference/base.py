@@ -205,12 +205,18 @@ class AbstractEngine(ABC):
         def flat(values: Any) -> Any:
             return None if values is None else np.ravel(values)
 
+        def pair(ends: Any) -> Any:
+            return None if ends is None else (flat(ends[0]), flat(ends[1]))
+
         return replace(
             answer,
             marginals=flat(answer.marginals) if self.has_marginals else None,
             marginal_errors=flat(answer.marginal_errors),
             unmatched_left=flat(answer.unmatched_left),
             unmatched_right=flat(answer.unmatched_right),
+            marginal_bounds=pair(answer.marginal_bounds),
+            unmatched_left_bounds=pair(answer.unmatched_left_bounds),
+            unmatched_right_bounds=pair(answer.unmatched_right_bounds),
         )
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from permatch._parallel import Allowance, Job
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._types import FloatArray, IntArray
 from permatch._validation import like_others
 from permatch.errors import InvalidOptionError, PartialMatchingError
 from permatch.inference._options import (
@@ -124,48 +124,20 @@ class PathTree(AbstractEngine):
         if scores.size:
             raise _not_partial("every node must be matched: no unmatched scores were given")
         nothing = self._infer_problem(stacked_problem(scores), job)
+        no_edges, nobody = np.zeros(scores.shape), np.zeros(scores.shape[:2])
         return replace(
             nothing,
-            marginals=np.zeros(scores.shape),
-            marginal_errors=np.zeros(scores.shape),
-            marginal_bounds=None,
-            unmatched_left_bounds=None,
-            unmatched_right_bounds=None,
+            marginals=no_edges,
+            marginal_errors=no_edges,
+            marginal_bounds=(no_edges, no_edges),
+            unmatched_left_bounds=(nobody, nobody),
+            unmatched_right_bounds=(nobody, nobody),
         )
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
-        answer, _, _ = self._bounds(problem, Allowance(self.budget), job)
-        return answer
-
-    def bounds_within(
-        self, problem: Problem, seconds: float, job: Job
-    ) -> tuple[InferenceResult, BoolArray, BoolArray]:
-        """Return what can be had in some seconds, and which nodes met the tolerance.
-
-        Parameters
-        ----------
-        problem : Problem
-            All unmatched scores finite.
-        seconds : float
-            For all of it; at the end every node has some interval.
-        job : Job
-            Threads and progress.
-
-        Returns
-        -------
-        answer : InferenceResult
-            On edges and nodes of the problem.
-        left, right : ndarray of bool, (n_left,), (n_right,)
-            The nodes whose probability of staying unmatched, and whose edges, are known
-            within `tol`.
-        """
-        return self._bounds(problem, Allowance(seconds), job)
-
-    def _bounds(
-        self, problem: Problem, time: Allowance, job: Job
-    ) -> tuple[InferenceResult, BoolArray, BoolArray]:
         """Walk from the nodes of the sides asked for, then for the log-partition."""
         _refuse_perfect(problem)
+        time = Allowance(self.budget)
         structure = problem.structure
         self.check_size(max(structure.n_left, structure.n_right))
         walker = Walker(problem)
@@ -184,16 +156,16 @@ class PathTree(AbstractEngine):
         parts = walker.walk(fewer, tol, self.max_steps, time, job, is_ordered=True)
         low, high, point = log_partition_bounds(problem, parts)
         low = np.maximum(low, bethe_bounds(problem, walker.odds, found.marginals))
+        point = np.clip(point, low, high)
         widths = found.widths(problem)
-        is_met = [width <= self.tol for width in widths]
         asked = {"left": [0], "right": [1]}.get(self.sides, [0, 1])
         told = _diagnostics(self, problem, [widths[side] for side in asked], walks)
-        answer = InferenceResult(
-            np.clip(point, low, high),
+        return InferenceResult(
+            point,
             found.marginals,
             False,
             replace(told, interval=_widest(low, high)),
-            np.maximum(high - point, point - low),
+            _reach(point, (low, high)),
             _reach(found.marginals, found.edges),
             found.unmatched_left,
             found.unmatched_right,
@@ -201,7 +173,6 @@ class PathTree(AbstractEngine):
             found.left,
             found.right,
         )
-        return answer, is_met[0], is_met[1]
 
 
 def _reach(points: FloatArray, ends: tuple[FloatArray, FloatArray]) -> FloatArray:
@@ -222,7 +193,7 @@ def _diagnostics(
     structure = problem.structure
     sizes = np.maximum(np.diff(structure.left_starts), np.diff(structure.right_starts))
     n_nodes = sum(map(len, widths))
-    n_wide = sum(int((width > engine.tol).sum()) for width in widths)
+    n_wide = sum(int((~(width <= engine.tol)).sum()) for width in widths)
     widest = max((float(width.max(initial=0.0)) for width in widths), default=0.0)
     steps = int(walks.counts[:, 0].sum())
     notes = [f"{steps} steps for {n_nodes} nodes; the widest interval is {widest:.2g}"]

@@ -199,10 +199,12 @@ def _too_wide(
     c = int(np.argmax(widths))
     n, k = (int(sizes[c]) for sizes in structure.components.sizes)
     graph = int(structure.graph_of_component[c])
+    other = "engine='auto'"
+    if pruned.problem.is_partial:
+        other = f"engine='path_tree' for intervals that hold, {other}"
     return SizeLimitError(
         f"Sparsified needs components of width at most {max_width} once edges of a total "
         f"probability of {tol:g} are dropped; {pruned.n_dropped} were, and a component of "
         f"graph {graph} still has width {int(widths[c])} or more ({n} x {k} nodes). "
-        "Its scores are not peaked enough: use engine='path_tree' for intervals that hold, "
-        "engine='auto', or raise tol or max_block."
+        f"Its scores are not peaked enough: use {other}, or raise tol or max_block."
     )

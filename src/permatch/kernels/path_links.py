@@ -53,7 +53,8 @@ def over(odds: float, total: float, is_log: bool) -> float:
 
 @njit(cache=True, nogil=True)
 def _middle(one: float, other: float, is_log: bool) -> float:
-    return 0.5 * (one + other) if is_log else math.sqrt(one * other)
+    # The product of both may not fit into a float64.
+    return 0.5 * one + 0.5 * other if is_log else math.sqrt(one) * math.sqrt(other)
 
 
 @njit(cache=True, nogil=True)

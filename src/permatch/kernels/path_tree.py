@@ -69,15 +69,22 @@ class Space(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _share(weight: float, term: float, is_log: bool) -> float:
-    """Return weight * term as a plain number."""
-    return math.exp(weight + term) if is_log else weight * term
+def _gain(weight: float, low: float, high: float, is_log: bool) -> float:
+    """Return weight * (high - low) as a plain number; weights are at most 1."""
+    if is_log:
+        return -math.exp(weight + high) * math.expm1(low - high) if high > low else 0.0
+    return weight * high - weight * low
 
 
 @njit(cache=True, nogil=True)
 def _below(weight: float, point: float, odds: float, is_log: bool) -> float:
-    """Return the weight of terms below w, from that of its own term, about `point`."""
-    return weight + 2.0 * point - odds if is_log else weight * point * (point / odds)
+    """Return the weight of terms below w, from that of its own term, about `point`.
+
+    It is a probability, so at most 1, also where estimates do not fit together.
+    """
+    if is_log:
+        return min(weight + point, 0.0) + (point - odds)
+    return min(weight * point, 1.0) * (point / odds)
 
 
 # Arrays are handed to the functions below one by one: taking them out of a tuple each time
@@ -144,7 +151,7 @@ def _enter(
             one, other = _cut(starts, links, may_go, is_log, state, e, floor)
             about = min(max(about, one), other)
             n_seen += starts[x + 1] - starts[x]
-        gain = _share(weight, other, is_log) - _share(weight, one, is_log)
+        gain = _gain(weight, one, other, is_log)
         if gain > threshold and other > one:
             pending[n_pending] = e
             n_pending += 1
@@ -288,7 +295,7 @@ def _walk(
     weight = over(one, _sum_terms(terms, 2, is_log), is_log)
     _count(tree.starts, links, space.state, root, True)
     for k in range(len(terms)):
-        gain = _share(weight, terms[k, 1], is_log) - _share(weight, terms[k, 0], is_log)
+        gain = _gain(weight, terms[k, 0], terms[k, 1], is_log)
         if gain <= threshold or space.counts[0] >= space.counts[1]:
             continue
         if terms[k, 1] <= terms[k, 0]:
