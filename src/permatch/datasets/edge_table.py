@@ -178,7 +178,16 @@ class EdgeTable:
                 "name the features to use."
             )
         order = [self.feature_names.index(name) for name in names]
-        graphs = [graph.with_features(order) for graph in self.graphs]
+        graphs = [
+            BipartiteGraph.from_edges(
+                graph.structure.left,
+                graph.structure.right,
+                graph.edge_features[:, order],
+                graph.n_left,
+                graph.n_right,
+            )
+            for graph in self.graphs
+        ]
         return replace(self, graphs=graphs, feature_names=names)
 
 
