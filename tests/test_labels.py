@@ -63,6 +63,16 @@ BAD_LABELS = {
         errors.InvalidMatchingError,
         "graph 0 matches left node 0 to right nodes 0 and 1",
     ),
+    "apart on the left": (
+        [pm.Known(apart=[(7, 1)]), [1, 2, 0]],
+        errors.InvalidMatchingError,
+        "left nodes 0 .. 1; that of graph 0 names 7",
+    ),
+    "apart on the right": (
+        [pm.Known(apart=[(1, 7)]), [1, 2, 0]],
+        errors.InvalidMatchingError,
+        "right nodes 0 .. 1; that of graph 0 names 7",
+    ),
 }
 
 
@@ -148,3 +158,8 @@ def test_what_is_known_of_pairs_and_nodes():
         check_known([graph], [pm.Known({0: 3})])
     with pytest.raises(errors.ForbiddenEdgeError, match=r"forbidden edge \(0, 0\)"):
         check_known(GRAPHS[1:], [pm.Known({0: 0})])
+
+
+def test_labels_of_edges_in_rows_of_different_lengths():
+    with pytest.raises(errors.InvalidMatchingError, match="rows of different lengths"):
+        pm.EdgeLabels([[1], [0, 1]])

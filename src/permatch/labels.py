@@ -49,13 +49,19 @@ class EdgeLabels:
 
     def __post_init__(self) -> None:
         refuse_masked(self.values, "labels of edges", InvalidMatchingError)
-        values = np.asarray(self.values)
+        try:
+            values = np.asarray(self.values)
+        except ValueError as err:
+            raise InvalidMatchingError(
+                "labels of edges must be an array shaped like the graph; got rows of "
+                "different lengths. Give all rows one entry per right node."
+            ) from err
         if values.dtype.kind == "b" or values.size == 0:
             values = values.astype(np.int8)
         if values.dtype.kind not in "iu" or not np.isin(values, (-1, 0, 1)).all():
             raise InvalidMatchingError(
                 "labels of edges must be 1 (match), 0 (no match) or -1 (unknown); got "
-                f"dtype {values.dtype}, with values {np.unique(values)[:5].tolist()}."
+                f"dtype {values.dtype}, with values {values.reshape(-1)[:5].tolist()}."
             )
         object.__setattr__(self, "values", values.astype(np.int8))
 
@@ -91,6 +97,11 @@ class KnownEdges:
         matching[structure.left[self.is_open]] = UNKNOWN
         matching[structure.left[self.is_match]] = structure.right[self.is_match]
         return matching
+
+    @property
+    def has_partners(self) -> bool:
+        """Whether of a left node it is known which partner it has, or that it has none."""
+        return not len(self.matching) or bool((self.matching != UNKNOWN).any())
 
     @cached_property
     def n_most_links(self) -> int:
@@ -138,6 +149,17 @@ def check_known(graphs: list[BipartiteGraph], labels: Any) -> list[KnownEdges]:
         _read(graph, label, k)
         for k, (graph, label) in enumerate(zip(graphs, labels, strict=True))
     ]
+
+
+def require_known(labels: list[KnownEdges]) -> None:
+    """Refuse labels that say nothing about any edge."""
+    if all(known.is_open.all() for known in labels) and any(
+        known.is_open.any() for known in labels
+    ):
+        raise InvalidMatchingError(
+            "at least one pair or node must have a known label; nothing is known about "
+            f"the {len(labels)} graphs with weight. Label some pairs, as match or no match."
+        )
 
 
 def _read(graph: BipartiteGraph, label: Any, k: int) -> KnownEdges:
@@ -206,9 +228,14 @@ def _from_edges(graph: BipartiteGraph, label: EdgeLabels, k: int) -> KnownEdges:
 def _from_known(graph: BipartiteGraph, label: Known, k: int) -> KnownEdges:
     """Return what is known of the edges; all else is open."""
     structure = graph.structure
+    apart = [i for i, _ in label.apart], [j for _, j in label.apart]
     for side, n_nodes, nodes in (
-        ("left", graph.n_left, [*label.matched, *label.unmatched_left]),
-        ("right", graph.n_right, [*label.matched.values(), *label.unmatched_right]),
+        ("left", graph.n_left, [*label.matched, *label.unmatched_left, *apart[0]]),
+        (
+            "right",
+            graph.n_right,
+            [*label.matched.values(), *label.unmatched_right, *apart[1]],
+        ),
     ):
         if nodes and max(nodes) >= n_nodes:
             raise InvalidMatchingError(
@@ -222,9 +249,8 @@ def _from_known(graph: BipartiteGraph, label: Known, k: int) -> KnownEdges:
     is_alone = np.zeros(graph.n_right, dtype=bool)
     is_alone[list(label.unmatched_right)] = True
     is_apart = is_alone[structure.right]
-    pairs = [(i, j) for i, j in label.apart if i < graph.n_left and j < graph.n_right]
-    if pairs:
-        edges = structure.find(*np.array(pairs, dtype=np.int64).T)
+    if label.apart:
+        edges = structure.find(*np.array(apart, dtype=np.int64))
         is_apart[edges[edges >= 0]] = True
     return KnownEdges(structure, known.is_match, known.is_open & ~is_apart)
 

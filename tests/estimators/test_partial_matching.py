@@ -353,7 +353,7 @@ def test_max_margin(rng):
     test = planted(rng, 60)
     assert model.score(*test) > likely.score(*test) - 0.1
     with pytest.raises(errors.InvalidMatchingError, match="graph 0 is incomplete"):
-        model.fit(graphs[:1], [[-2] * graphs[0].n_left])
+        model.fit(graphs[:2], [[-2] * graphs[0].n_left, labels[1]])
 
 
 def test_the_search_of_max_margin(rng, tmp_path):
@@ -433,3 +433,33 @@ def test_costs_go_with_bayes(model, data):
         model.predict(data[0][:1], costs=pm.LinkCosts())
     with pytest.raises(errors.InvalidOptionError, match=r"LinkCosts\(...\)"):
         model.predict(data[0][:1], decode="bayes", costs=1.0)
+
+
+@pytest.mark.parametrize("kind", [pm.MAPMatching, pm.MaxMarginMatching, pm.MAPMatchingCV])
+def test_labels_that_say_nothing_teach_nothing(rng, kind):
+    graphs, nothing = rng.normal(size=(6, 3, 3, 2)), [[-2, -2, -2]] * 6
+    with pytest.raises(errors.InvalidMatchingError, match="nothing is known"):
+        kind().fit(graphs, nothing)
+    weights = [0, 1, 1, 1, 1, 1]
+    with pytest.raises(errors.InvalidMatchingError, match="the 5 graphs with weight"):
+        kind().fit(graphs, [[0, 1, 2], *nothing[1:]], sample_weight=weights)
+
+
+def test_graphs_of_which_nothing_is_known_are_not_scored(rng):
+    graphs, labels = rng.normal(size=(6, 3, 3, 2)), [rng.permutation(3) for _ in range(6)]
+    model = pm.MAPMatching(0.1).fit(graphs, labels)
+    part = [*labels[:2], *[[-2, -2, -2]] * 4]
+    assert model.score(graphs, part) == pytest.approx(model.score(graphs[:2], labels[:2]))
+    with pytest.raises(errors.InvalidMatchingError, match="the Hamming loss needs"):
+        model.score(graphs, [[-2, -2, -2]] * 6)
+    search = pm.MAPMatchingCV([0.1, 1.0], cv=3, scoring="hamming")
+    with pytest.raises(errors.InvalidMatchingError, match="Use fewer folds"):
+        search.fit(graphs, part)
+
+
+def test_a_threshold_is_a_probability(rng):
+    graphs = rng.normal(size=(6, 3, 3, 2))
+    model = pm.MAPMatching(0.1).fit(graphs, [rng.permutation(3) for _ in graphs])
+    for wrong in (True, 1.5, "0.5"):
+        with pytest.raises(errors.InvalidOptionError, match="threshold must be"):
+            model.predict_links(graphs, wrong)

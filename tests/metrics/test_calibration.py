@@ -5,6 +5,8 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOptionError
+from permatch.graphs import BipartiteGraph
+from permatch.known import Known
 from permatch.labels import EdgeLabels
 from permatch.metrics import calibration
 
@@ -133,7 +135,12 @@ BAD = {
         InvalidMatchingError,
         "nodes 0 .. 1; .* has 2",
     ),
-    "edges": (([HALF[0]], [[0, 1]]), {}, InvalidMatchingError, "must be EdgeLabels"),
+    "edges": (
+        ([HALF[0]], [[0, 1]]),
+        {},
+        InvalidMatchingError,
+        "need EdgeLabels or the graphs; .* Pass graphs=",
+    ),
     "shapes": (
         ([HALF], [EdgeLabels([1, 0, 0, 1])]),
         {},
@@ -184,3 +191,29 @@ def test_labels_of_edges_and_nodes_that_are_not_known():
     labels = np.where([[False, False], [True, True], [False, False]], -1, values)
     found = calibration([chances.ravel()], [EdgeLabels(labels.ravel())], n_bins=2)
     np.testing.assert_array_equal(found.counts, part.counts)
+
+
+def test_labels_with_their_graphs():
+    """Whatever form labels and marginals have, the edges are those of the graph."""
+    left, right = np.array([1, 0, 0]), np.array([1, 1, 0])
+    chances = np.array([0.6, 0.1, 0.9])
+    edges = BipartiteGraph.from_edges(left, right, np.zeros((3, 1)))
+    table, allowed = np.zeros((2, 2)), np.zeros((2, 2), dtype=bool)
+    table[left, right], allowed[left, right] = chances, True
+    dense = BipartiteGraph(np.zeros((2, 2, 1)), allowed)
+    known = Known(matched={0: 0}, unmatched_left=[1])
+    for label in ([0, -1], known):
+        for marginals, graph in ((chances, edges), (table, dense)):
+            found = calibration([marginals], [label], 2, graphs=[graph])
+            assert found.counts.tolist() == [1, 2]
+            assert found.observed.tolist() == [0.0, 0.5]
+    part = calibration([chances], [Known(apart=[(1, 1)])], 2, graphs=[edges])
+    assert part.counts.tolist() == [0, 1]
+    with pytest.raises(InvalidMatchingError, match="Pass graphs="):
+        calibration([table], [known])
+    with pytest.raises(InvalidMatchingError, match="matchings must be a list"):
+        calibration([table], known)
+    with pytest.raises(InvalidGraphError, match="shaped like the graph"):
+        calibration([table], [[0, -1]], graphs=[edges])
+    with pytest.raises(InvalidGraphError, match="Label more edges"):
+        calibration([chances], [[-2, -2]], graphs=[edges])

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import permatch as pm
 from permatch.errors import InvalidMatchingError
+from permatch.graphs import BipartiteGraph
+from permatch.labels import EdgeLabels
 from permatch.metrics import LinkQuality, link_quality
 
 
@@ -56,5 +59,24 @@ def test_nothing_found_and_nothing_to_find():
 def test_bad_input():
     with pytest.raises(InvalidMatchingError, match="got 1 and 2"):
         link_quality([[0]], [[0], [0]])
-    with pytest.raises(InvalidMatchingError, match=r"graph 0 .* \(1,\) and \(2,\)"):
+    with pytest.raises(InvalidMatchingError, match=r"left node, 1; .* \(2,\) for graph 0"):
         link_quality([[0]], [[0, 1]])
+
+
+@pytest.mark.parametrize("bad", [[0.0, 1.0], [1, 1], [0, -5], None, [[0], [0, 1]], 3])
+def test_links_must_be_matchings(bad):
+    for pair in (([bad], [[0, 1]]), ([[0, 1]], [bad]), (bad, [[0, 1]])):
+        with pytest.raises(InvalidMatchingError):
+            link_quality(*pair)
+
+
+def test_pairs_known_not_to_match_are_judged():
+    """Left node 0 may belong to right node 1, but not to 0."""
+    graph = BipartiteGraph.from_edges([0, 0, 1], [0, 1, 1], np.zeros((3, 1)))
+    for label in (EdgeLabels([0, -1, -1]), pm.Known(apart=[(0, 0)])):
+        quality = link_quality([label], [[0, 1]], graphs=[graph])
+        assert quality == LinkQuality(n_true=0, n_found=1, n_correct=0)
+        with pytest.raises(InvalidMatchingError, match="Pass graphs="):
+            link_quality([label], [[0, 1]])
+    quality = link_quality([[0, -2]], [[-2, 1]], graphs=[graph])
+    assert quality == LinkQuality(n_true=1, n_found=0, n_correct=0)

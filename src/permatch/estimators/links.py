@@ -33,6 +33,7 @@ def link_table(
         Columns ``graph``, ``left``, ``right``, ``probability``, ``precision``, ``recall``.
     """
     is_number = isinstance(threshold, int | float | np.integer | np.floating)
+    is_number = is_number and not isinstance(threshold, bool)
     if threshold is not None and not (is_number and 0.0 <= threshold <= 1.0):
         raise InvalidOptionError(
             f"threshold must be a probability between 0 and 1, or None; got {threshold!r}."

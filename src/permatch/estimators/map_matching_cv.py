@@ -8,9 +8,14 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from permatch._validation import check_choice, check_weights
-from permatch.errors import InvalidOptionError
+from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
-from permatch.estimators.checks import DataSet, check_data_set, check_feature_names
+from permatch.estimators.checks import (
+    DataSet,
+    check_data_set,
+    check_feature_names,
+    with_weight,
+)
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
 from permatch.objectives import Parameters
@@ -75,6 +80,13 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
 
     def _judge_on(self, held_out: DataSet) -> Judge:
         judge = self._loss if self.scoring == "hamming" else self._log_likelihood
+        labels = with_weight(held_out)[1]
+        if self.scoring == "hamming" and not any(known.has_partners for known in labels):
+            raise InvalidMatchingError(
+                "scoring='hamming' needs held-out graphs with a left node whose partner is "
+                f"known; one split has none in {len(labels)} graphs. Use fewer folds, "
+                "label more nodes, or use scoring='log_likelihood'."
+            )
         parameters = self._parameters
         return lambda weights: judge(weights, held_out, parameters)
 

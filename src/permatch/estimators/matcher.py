@@ -21,10 +21,12 @@ from permatch.estimators.checks import (
     check_data_set,
     check_feature_names,
     check_graphs,
+    with_weight,
 )
 from permatch.estimators.links import link_table
 from permatch.estimators.scored import Scored, score_graphs
 from permatch.inference import AbstractEngine, find_engine
+from permatch.labels import require_known
 from permatch.metrics import hamming_loss
 from permatch.objectives import Parameters, arrange
 
@@ -165,7 +167,7 @@ class BaseMatcher(LinearModel):
         graphs : sequence of (n, k, d) arrays or BipartiteGraph
             Sizes may differ between graphs.
         threshold : float, optional
-            Leave out edges with a smaller probability.  From 0.5 on, no node has two links.
+            Leave out edges with a smaller probability.  Above 0.5, no node has two links.
 
         Returns
         -------
@@ -264,6 +266,7 @@ class BaseMatcher(LinearModel):
     def _begin(self, data: DataSet) -> None:
         """Decide which parameters are learned."""
         check_choice(self.unmatched, "unmatched", _UNMATCHED)
+        require_known(with_weight(data)[1])
         graphs, labels, _ = data
         spare = [k for k, known in enumerate(labels) if known.leaves_spare]
         if self.unmatched == "larger" and spare:

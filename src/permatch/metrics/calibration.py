@@ -9,8 +9,10 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_choice, check_count, refuse_masked
 from permatch.errors import InvalidGraphError, InvalidMatchingError
-from permatch.labels import UNKNOWN, EdgeLabels
-from permatch.metrics.matching import check_matching
+from permatch.graphs import BipartiteGraph
+from permatch.known import Known
+from permatch.labels import UNKNOWN, EdgeLabels, check_known
+from permatch.metrics.matching import as_graphs, check_matching
 
 #: How the bins are cut.
 STRATEGIES = ("uniform", "quantile")
@@ -58,6 +60,7 @@ def calibration(
     n_bins: int = 10,
     *,
     strategy: Literal["uniform", "quantile"] = "uniform",
+    graphs: Sequence[Any] | None = None,
 ) -> Calibration:
     """Compare predicted edge probabilities with how often the edges are matched.
 
@@ -67,15 +70,17 @@ def calibration(
     ----------
     marginals : sequence of arrays (n, k) or (n_edges,)
         Predicted probability of every edge of every graph.
-    matchings : sequence of integer arrays of shape (n,), or EdgeLabels
+    matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
         The true matching of every graph, -1 for unmatched nodes and -2 for nodes of which
-        it is not known; for a list of edges, `permatch.EdgeLabels`.  Edges about which
-        nothing is known are left out.
+        it is not known.  Edges about which nothing is known are left out.
     n_bins : int
         Number of bins.
     strategy : {"uniform", "quantile"}
         Bins of equal width, or with equally many edges.  Quantile bins may be fewer, since
         equal probabilities share a bin.
+    graphs : sequence of (n, k, d) arrays or BipartiteGraph, optional
+        The graphs, whose allowed edges are then pooled; required for `Known`, and for
+        matchings of graphs made from edges.
 
     Returns
     -------
@@ -101,7 +106,7 @@ def calibration(
     """
     n_bins = check_count(n_bins, "n_bins", 1)
     check_choice(strategy, "strategy", STRATEGIES)
-    predicted, is_matched = _pool(marginals, matchings)
+    predicted, is_matched = _pool(marginals, matchings, graphs)
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     if strategy == "quantile":
         edges = np.unique(np.quantile(predicted, edges))
@@ -123,26 +128,38 @@ def calibration(
 
 
 def _pool(
-    marginals: Sequence[Any], matchings: Sequence[Any]
+    marginals: Sequence[Any], matchings: Sequence[Any], graphs: Sequence[Any] | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probability of every edge, and 1.0 where it is matched, of all graphs."""
+    for name, value in (("marginals", marginals), ("matchings", matchings)):
+        if not isinstance(value, Sequence | np.ndarray):
+            raise InvalidMatchingError(
+                f"{name} must be a list with one entry per graph; got "
+                f"{type(value).__name__}. Wrap a single one in a list."
+            )
     if len(marginals) != len(matchings):
         raise InvalidMatchingError(
             "marginals and matchings must be lists of equal length, one entry per graph; "
             f"got {len(marginals)} and {len(matchings)}."
         )
+    given = None if graphs is None else as_graphs(graphs)
+    known = None if given is None else check_known(given, matchings)
     predicted, is_matched = [np.empty(0)], [np.empty(0)]
     for k, (table, label) in enumerate(zip(marginals, matchings, strict=True)):
         array = _check_marginals(table, k)
-        values = _edge_values(array, label, k)
+        if given is None or known is None:
+            values = _edge_values(array, label, k)
+        else:
+            array = _on_edges(array, given[k], k)
+            values = np.where(known[k].is_open, -1, known[k].is_match)
         is_known = values >= 0
         predicted.append(np.clip(array[is_known], 0.0, 1.0))
         is_matched.append(values[is_known].astype(float))
     pooled = np.concatenate(predicted)
     if not len(pooled):
         raise InvalidGraphError(
-            "calibration needs at least one edge; got "
-            f"{len(marginals)} graphs without edges. Pass larger graphs."
+            "calibration needs at least one edge of which it is known whether it is in the "
+            f"true matching; got none in {len(marginals)} graphs. Label more edges."
         )
     return pooled, np.concatenate(is_matched)
 
@@ -166,6 +183,17 @@ def _check_marginals(table: Any, k: int) -> FloatArray:
     return array
 
 
+def _on_edges(array: FloatArray, graph: BipartiteGraph, k: int) -> FloatArray:
+    """Return the marginals of the allowed edges."""
+    shape = (graph.n_left, graph.n_right) if graph.is_dense else (graph.n_edges,)
+    if array.shape != shape:
+        raise InvalidGraphError(
+            f"marginals must be shaped like the graph; those of graph {k} have shape "
+            f"{array.shape}, the graph has {shape}. Pass those of predict_marginals."
+        )
+    return graph.pick(array)
+
+
 def _edge_values(array: FloatArray, label: Any, k: int) -> IntArray:
     """Return 1 for edges that are matched, 0 for others, -1 if unknown, like `array`."""
     if isinstance(label, EdgeLabels):
@@ -177,15 +205,14 @@ def _edge_values(array: FloatArray, label: Any, k: int) -> IntArray:
         return label.values
     if array.ndim == 1:
         raise InvalidMatchingError(
-            f"the labels of marginals on a list of edges must be EdgeLabels; that of graph "
-            f"{k} is of type {type(label).__name__}."
+            f"marginals on a list of edges need EdgeLabels or the graphs; graph {k} has a "
+            f"label of type {type(label).__name__}. Pass graphs=."
         )
-    matching = check_matching(label, len(array), k, UNKNOWN)
-    if matching.max(initial=-1) >= array.shape[1]:
+    if isinstance(label, Known):
         raise InvalidMatchingError(
-            f"a matching must hold right nodes 0 .. {array.shape[1] - 1}; that of graph "
-            f"{k} has {matching.max()}."
+            f"a label of type Known needs the graphs; graph {k} has one. Pass graphs=."
         )
+    matching = check_matching(label, k, UNKNOWN, *array.shape)
     values = (matching[:, None] == np.arange(array.shape[1])).astype(np.int8)
     values[matching == UNKNOWN] = -1
     return values

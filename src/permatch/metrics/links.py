@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from permatch.errors import InvalidMatchingError
+from permatch.decoding.bayes import ABSTAINED
 from permatch.labels import UNKNOWN
+from permatch.metrics.matching import check_lists, check_matching, read_labels
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,20 @@ class LinkQuality:
         return 2.0 * self.n_correct / total if total else 1.0
 
 
-def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
+def link_quality(
+    true: Sequence[Any], predicted: Sequence[Any], *, graphs: Sequence[Any] | None = None
+) -> LinkQuality:
     """Return precision, recall and F1 of links, pooled over graphs.
 
     Parameters
     ----------
     true, predicted : sequences of matchings
-        One integer array per graph: the right node of every left node; negative if it has
-        none.  Links of nodes whose true partner is -2, unknown, are left out, unless their
-        right node is known to belong elsewhere.
+        One integer array per graph: the right node of every left node, -1 if it has none.
+        Links of nodes whose true partner is -2, unknown, are left out, unless they are
+        known to be wrong: their right node belongs elsewhere.  A predicted -2
+        (``pm.ABSTAINED``) is no link.
+    graphs : sequence of (n, k, d) arrays or BipartiteGraph, optional
+        The graphs; required if `true` has `Known` or `EdgeLabels`.
 
     Returns
     -------
@@ -72,21 +78,20 @@ def link_quality(true: Sequence[Any], predicted: Sequence[Any]) -> LinkQuality:
     >>> quality.precision, quality.recall, quality.f1
     (0.5, 0.5, 0.5)
     """
-    if len(true) != len(predicted):
-        raise InvalidMatchingError(
-            "true and predicted must be lists of equal length, one matching per graph; got "
-            f"{len(true)} and {len(predicted)}."
-        )
+    check_lists(true, predicted)
+    labels = read_labels(true, graphs)
     n_true = n_found = n_correct = 0
-    for k, pair in enumerate(zip(true, predicted, strict=True)):
-        known, found = (np.asarray(one) for one in pair)
-        if known.ndim != 1 or known.shape != found.shape:
-            raise InvalidMatchingError(
-                "a matching must be an integer array with one entry per left node; graph "
-                f"{k} has arrays of shapes {known.shape} and {found.shape}."
-            )
+    for k, answer in enumerate(predicted):
+        label = None if labels is None else labels[k]
+        known = check_matching(true[k], k, UNKNOWN) if label is None else label.matching
+        n_right = None if label is None else label.structure.n_right
+        found = check_matching(answer, k, ABSTAINED, len(known), n_right)
         is_link = found >= 0
         is_judged = is_link & ((known != UNKNOWN) | np.isin(found, known[known >= 0]))
+        if label is not None:  # of some pairs it is known that they do not match
+            left = np.flatnonzero(is_link)
+            edges = label.structure.find(left, found[left])
+            is_judged[left[edges >= 0]] = ~label.is_open[edges[edges >= 0]]
         n_true += int((known >= 0).sum())
         n_found += int(is_judged.sum())
         n_correct += int((is_link & (known == found)).sum())

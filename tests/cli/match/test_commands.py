@@ -817,6 +817,17 @@ def test_costs_change_the_links(call, linked):
     assert all(not row["right"] for row in review)
 
 
+def test_nodes_left_to_a_person_count_as_wrong(call, linked):
+    test, path, _ = linked
+    model, table = load(path), read_edge_table(test)
+    matchings = model.predict(table.graphs, "bayes", costs=pm.LinkCosts(abstain=0.1))
+    arguments = ["evaluate", path, test, "--decode", "bayes", "--abstain", "0.1", "--json"]
+    answer = json.loads(call(*arguments).stdout)
+    assert answer["n_review"] == sum((m == pm.ABSTAINED).sum() for m in matchings) > 0
+    assert answer["hamming_loss"] == pytest.approx(hamming_loss(table.matchings, matchings))
+    assert "averaged over graphs" in " ".join(call(*arguments[:-1]).stdout.split())
+
+
 def test_empty_labels_are_unknown(call, linked, tmp_path):
     test, path, _ = linked
     lines = [line.split(",") for line in test.read_text().splitlines()]

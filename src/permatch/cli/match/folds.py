@@ -45,6 +45,9 @@ MEASURES = {
     "expected_calibration_error": "ECE",
 }
 
+#: Those of them that need probabilities.
+NEED_PROBABILITIES = ("log_likelihood", "expected_calibration_error")
+
 
 def cv(
     edges: Edges,
@@ -134,7 +137,10 @@ class Method:
         chances = pair_probabilities(model, test) if self.has_probabilities else None
         matchings = decide(model, test, chances, self.decision)
         found = describe_evaluation(model, test, matchings, chances)
-        measures = {name: found[name] for name in MEASURES if found[name] is not None}
+        is_kept = {
+            name: chances is not None or name not in NEED_PROBABILITIES for name in MEASURES
+        }
+        measures = {name: found[name] for name in MEASURES if is_kept[name]}
         sizes = len(split.train), len(split.validation), len(split.test)
         return describe_fold(split.name, sizes, model, measures)
 

@@ -98,22 +98,17 @@ def describe_evaluation(
     chances: list[FloatArray] | None,
 ) -> dict[str, Any]:
     """Collect the quality of predictions as plain lists and numbers, None if unknown."""
-    from permatch.labels import EdgeLabels, check_known
-    from permatch.metrics import calibration, hamming_loss, link_quality
+    from permatch.metrics import calibration, link_quality
+    from permatch.metrics.matching import graph_losses
 
-    labels = check_known(table.graphs, table.matchings)
-    truth = [known.matching for known in labels]
-    decided = [np.maximum(matching, -1) for matching in matchings]
-    losses = np.array([hamming_loss([a], [b]) for a, b in zip(truth, decided, strict=True)])
-    links = link_quality(truth, matchings)
+    graphs, truth = table.graphs, table.matchings or []
+    losses = graph_losses(truth, matchings, graphs)
+    losses = losses[~np.isnan(losses)]
+    links = link_quality(truth, matchings, graphs=graphs)
     log_likelihood = error = None
     if chances is not None:
-        log_likelihood = model.log_likelihood(table.graphs, table.matchings)
-        # 1 for edges of the matching, 0 for others, -1 where it is not known.
-        edges = [
-            EdgeLabels(np.where(known.is_open, -1, known.is_match)) for known in labels
-        ]
-        error = float(calibration(chances, edges).expected_calibration_error)
+        log_likelihood = model.log_likelihood(graphs, truth)
+        error = calibration(chances, truth, graphs=graphs).expected_calibration_error
     return {
         **_describe_graphs(table),
         "n_true": links.n_true,
@@ -123,8 +118,8 @@ def describe_evaluation(
         "precision": links.precision,
         "recall": links.recall,
         "f1": links.f1,
-        "hamming_loss": float(losses.mean()),
-        "exact_share": float((losses == 0.0).mean()),
+        "hamming_loss": float(losses.mean()) if len(losses) else None,
+        "exact_share": float((losses == 0.0).mean()) if len(losses) else None,
         "log_likelihood": log_likelihood,
         "expected_calibration_error": error,
     }
@@ -150,7 +145,8 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
         table.add_row("review", f"{plural(summary['n_review'], 'node')} left to a person")
     table.add_row(
         "Hamming loss",
-        f"{summary['hamming_loss']:.4f}, the share of left nodes with a wrong answer",
+        f"{summary['hamming_loss']:.4f}, the share of left nodes with a wrong answer, "
+        "averaged over graphs",
     )
     table.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
     if summary["log_likelihood"] is not None:
