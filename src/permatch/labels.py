@@ -158,7 +158,7 @@ def require_known(labels: list[KnownEdges]) -> None:
     ):
         raise InvalidMatchingError(
             "at least one pair or node must have a known label; nothing is known about "
-            f"the {len(labels)} graphs with weight. Label some pairs, as match or no match."
+            "any graph with weight. Label some pairs, as match or no match."
         )
 
 
@@ -199,7 +199,7 @@ def _from_matching(graph: BipartiteGraph, label: Any, k: int) -> KnownEdges:
     if (edges < 0).any():
         node = int(left[np.argmin(edges)])
         raise ForbiddenEdgeError(
-            f"a labelled matching must use allowed edges; that of graph {k} uses the "
+            f"a matching must use allowed edges; that of graph {k} uses the "
             f"forbidden edge ({node}, {matching[node]}). Allow it, or drop the graph."
         )
     is_match = np.zeros(structure.n_edges, dtype=bool)
@@ -219,7 +219,7 @@ def _from_edges(graph: BipartiteGraph, label: EdgeLabels, k: int) -> KnownEdges:
     if np.count_nonzero(label.values == 1) > np.count_nonzero(values == 1):
         at = np.argwhere((label.values == 1) & ~_as_bool(graph.allowed, laid.shape))[0]
         raise ForbiddenEdgeError(
-            f"a labelled matching must use allowed edges; that of graph {k} uses the "
+            f"a matching must use allowed edges; that of graph {k} uses the "
             f"forbidden edge ({at[0]}, {at[1]}). Allow it, or drop the graph."
         )
     return _close(graph.structure, values == 1, values == -1, k)
