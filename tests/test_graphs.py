@@ -213,6 +213,7 @@ def test_sorted_read_only_edges_are_not_copied(rng):
     graph = BipartiteGraph.from_edges([0, 0, 1], [0, 2, 1], features)
     assert graph.edge_features is features
     assert "2 x 3, 3 edges, 2 features" in repr(graph)
+    assert "1 x 1, 1 edge, 1 feature)" in repr(BipartiteGraph(np.zeros((1, 1, 1))))
 
 
 def test_a_hundred_thousand_nodes_are_never_made_dense(rng):

@@ -146,6 +146,9 @@ def test_nodes_left_over_on_the_larger_side_are_not_spare(shape, label, expected
     graph = BipartiteGraph(np.zeros((*shape, 1)))
     (known,) = check_known([graph], [label])
     assert known.leaves_spare is expected
+    partners = known.largest_matching
+    assert partners.shape == (shape[0],)
+    assert len(np.unique(partners[partners >= 0])) == known.n_most_links
 
 
 def test_what_is_known_of_pairs_and_nodes():

@@ -167,7 +167,7 @@ def _infeasible(problem: Problem, side: str, node: int) -> InfeasibleGraphError:
     n, k = (int(np.diff(s)[g]) for s in (structure.left_starts, structure.right_starts))
     return InfeasibleGraphError(
         "a graph needs a matching that includes every node that must be matched; "
-        f"{name} ({n} x {k}, {n_edges} edges) has none: {side} node "
+        f"{name} ({n} x {k}, {n_edges} edge{'s' * (n_edges != 1)}) has none: {side} node "
         f"{node - int(starts[g])} finds no partner that others can spare. Allow more "
         f"edges, give unmatched_{side} a finite score, or drop the graph."
     )

@@ -369,6 +369,6 @@ class BipartiteGraph:
 
     def __repr__(self) -> str:
         n, k = self._form.shape
-        return (
-            f"BipartiteGraph({n} x {k}, {self.n_edges} edges, {self.n_features} features)"
-        )
+        edges = f"{self.n_edges} edge{'s' * (self.n_edges != 1)}"
+        features = f"{self.n_features} feature{'s' * (self.n_features != 1)}"
+        return f"BipartiteGraph({n} x {k}, {edges}, {features})"

@@ -104,16 +104,21 @@ class KnownEdges:
         return not len(self.matching) or bool((self.matching != UNKNOWN).any())
 
     @cached_property
-    def n_most_links(self) -> int:
-        """The most pairs that a matching which agrees with all that is known can have."""
-        n_links = int(self.is_match.sum())
+    def largest_matching(self) -> IntArray:
+        """A matching with the most pairs that agrees with all that is known, (n_left,)."""
         if self.is_complete:
-            return n_links
+            return self.matching
         structure = self.structure
         places = structure.left[self.is_open], structure.right[self.is_open]
         shape = structure.n_left, structure.n_right
         graph = csr_array((np.ones(len(places[0]), dtype=np.int8), places), shape=shape)
-        return n_links + int((maximum_bipartite_matching(graph) >= 0).sum())
+        found = maximum_bipartite_matching(graph, perm_type="column")
+        return np.where(self.matching >= 0, self.matching, found)
+
+    @property
+    def n_most_links(self) -> int:
+        """The number of its pairs."""
+        return int((self.largest_matching >= 0).sum())
 
     @property
     def leaves_spare(self) -> bool:

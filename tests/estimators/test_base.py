@@ -204,7 +204,9 @@ def test_another_number_of_features(name, data, model):
 def test_a_graph_without_perfect_matching_is_named(name, data, model):
     infeasible = BipartiteGraph(np.zeros((3, 3, 4)), np.zeros((3, 3), dtype=bool))
     graphs = [*data[0], infeasible]
-    with pytest.raises(errors.InfeasibleGraphError, match="12 of size 3|this graph"):
+    with pytest.raises(
+        errors.InfeasibleGraphError, match="(12 of size 3|this graph).*any'"
+    ):
         CALLS[name](model, graphs, None)
 
 

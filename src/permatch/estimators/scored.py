@@ -1,5 +1,7 @@
 """Graphs with the scores of a model, and what engines and decoders make of them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,14 +50,16 @@ class Scored:
     def infer(self, engine: AbstractEngine, n_jobs: int | None) -> InferenceResult:
         """Return marginals, a list with an array per graph, in the form of the graph."""
         require_marginals(engine)
-        return engine.infer(self.scores, n_jobs=n_jobs, **self.unmatched)
+        with _advice():
+            return engine.infer(self.scores, n_jobs=n_jobs, **self.unmatched)
 
     def modes(self) -> list[IntArray]:
         """Return the best matching of every graph."""
-        if self.is_square:
-            return [_mode(scores, k) for k, scores in enumerate(self.scores)]
-        problem, layout = self.problem
-        return layout.matchings(best_assignment(problem).matching)
+        with _advice():
+            if self.is_square:
+                return [_mode(scores, k) for k, scores in enumerate(self.scores)]
+            problem, layout = self.problem
+            return layout.matchings(best_assignment(problem).matching)
 
     def bayes(self, result: InferenceResult, costs: LinkCosts | None) -> list[IntArray]:
         """Return the matching of every graph with the least expected loss."""
@@ -98,6 +102,17 @@ def score_graphs(
             right.append(ends[1])
     unmatched = {"unmatched_left": left, "unmatched_right": right}
     return Scored(graphs, tables, {} if parameters.is_default else unmatched)
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Say how a model lets nodes stay unmatched."""
+    try:
+        yield
+    except InfeasibleGraphError as err:
+        raise InfeasibleGraphError(
+            f"{err} A model fitted with unmatched='any' lets nodes stay unmatched."
+        ) from err
 
 
 def _mode(scores: FloatArray, position: int) -> IntArray:

@@ -235,9 +235,10 @@ def no_matching(problem: Problem, component: int) -> InfeasibleGraphError:
     g = int(structure.graph_of_left[first])
     name = "this graph" if structure.n_graphs == 1 else f"graph {g}"
     node = first - int(structure.left_starts[g])
+    n_edges = int(found.n_edges[component])
     return InfeasibleGraphError(
         "the allowed edges must contain a matching of all nodes that must be matched; "
         f"{name} has none: the component of left node {node}, of {n_left} x {n_right} "
-        f"nodes and {found.n_edges[component]} edges, cannot be matched. Allow more edges, "
-        "or let nodes stay unmatched (unmatched_left, unmatched_right)."
+        f"nodes and {n_edges} edge{'s' * (n_edges != 1)}, cannot be matched. Allow more "
+        "edges, or let nodes stay unmatched (unmatched_left, unmatched_right)."
     )

@@ -867,6 +867,19 @@ def test_a_table_without_graphs(call, linked, tmp_path):
     assert answer["n_pairs"] == len(lines) - 1
 
 
+def test_there_is_no_graph_to_name_without_a_column(call, linked, tmp_path):
+    test, path, _ = linked
+    lines = [line.split(",") for line in test.read_text().splitlines()]
+    one = tmp_path / "one.csv"
+    kept = [lines[0], *(cells for cells in lines[1:] if cells[0] == lines[1][0])]
+    one.write_text("\n".join(",".join(cells[1:]) for cells in kept))
+    model = tmp_path / "m.json"
+    assert call("fit", one, "-m", model, "--alpha", "1").exit_code == OK
+    result = call("show", model, one, "--graph", "1", "--out", tmp_path / "page.html")
+    assert result.exit_code != OK
+    assert "Drop --graph, or name the column" in " ".join(result.stderr.split())
+
+
 def test_links_above_a_threshold(call, linked):
     test, path, _ = linked
     result = call("predict", path, test, "--threshold", 0.8, "--links-only")

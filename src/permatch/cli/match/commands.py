@@ -318,6 +318,11 @@ def find_id(wanted: str | None, names: list[str], source: str) -> int:
     """Return the place of the graph called `wanted`, or of the only one."""
     if wanted is None and len(names) == 1:
         return 0
+    if names == [""]:
+        raise typer.BadParameter(
+            f"{source} has no column of graphs, so that it is one graph; got --graph "
+            f"{wanted}. Drop --graph, or name the column with --graph-column."
+        )
     if wanted not in names:
         refuse_id("--graph", wanted, names, f"{source} has no graph")
     return names.index(str(wanted))

@@ -11,6 +11,7 @@ import typer
 
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
+from permatch.cli.shared.report import plural
 from permatch.cli.shared.steps import load_kind
 from permatch.errors import (
     FeatureCountError,
@@ -96,13 +97,13 @@ def load_for(
 
 def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
     """Return the probability of every candidate pair of every graph."""
-    with _advice():
+    with _advice(table):
         return model.predict_marginals(table.graphs)
 
 
 @contextmanager
-def _advice() -> Iterator[None]:
-    """Name the options that help."""
+def _advice(table: "EdgeTable") -> Iterator[None]:
+    """Name the options that help, and nodes by their ids."""
     try:
         yield
     except SizeLimitError as err:
@@ -110,9 +111,30 @@ def _advice() -> Iterator[None]:
             f"{err} On the command line, --no-probabilities finds only the best matching."
         ) from err
     except InfeasibleGraphError as err:
-        raise InfeasibleGraphError(
-            f"{err} On the command line, list more pairs, or fit with --unmatched any."
-        ) from err
+        raise InfeasibleGraphError(_lack_of_partners(table) or str(err)) from err
+
+
+def _lack_of_partners(table: "EdgeTable") -> str:
+    """Say which graph of a table cannot be matched, and one of its nodes left over."""
+    from permatch.labels import check_known
+
+    for g, graph in enumerate(table.graphs):
+        (known,) = check_known([graph], [np.full(graph.n_left, -2)])
+        if not known.leaves_spare:
+            continue
+        n, k = graph.n_left, graph.n_right
+        name = "the table" if table.graph_ids[g] is None else f"graph {table.graph_ids[g]}"
+        side, ids = ("left", table.left_ids[g]) if n <= k else ("right", table.right_ids[g])
+        spare = known.largest_matching
+        is_taken = spare >= 0 if n <= k else np.isin(np.arange(k), spare)
+        node = ids[int(np.argmin(is_taken))]
+        return (
+            f"by this model every {side} node must be matched (unmatched='larger'); of "
+            f"{name} at most {known.n_most_links} of {min(n, k)} can be, which leaves over "
+            f"{node}, for example. List more pairs, or fit with --unmatched any "
+            "(unmatched='any')."
+        )
+    return ""
 
 
 def decide(
@@ -125,7 +147,7 @@ def decide(
     if decision.threshold is not None and chances is not None:
         return _links_above(table, chances, decision.threshold)
     if decision.decode == "mode" or chances is None:
-        with _advice():
+        with _advice(table):
             return model.predict(table.graphs)
     from permatch.decoding import bayes_matching
     from permatch.scores import EdgeScores
@@ -167,8 +189,8 @@ def _links_above(
     n_links = len(links["graph"])
     if n_links:
         typer.echo(
-            f"note: {n_links} links, expected precision {links['precision'][-1]:.4f}, "
-            f"recall {links['recall'][-1]:.4f}",
+            f"note: {plural(n_links, 'link')}, expected precision "
+            f"{links['precision'][-1]:.4f}, recall {links['recall'][-1]:.4f}",
             err=True,
         )
     return matchings
