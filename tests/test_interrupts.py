@@ -66,8 +66,8 @@ CASES = {
         run(pm.HuberLaw(n_samples=10**7, max_trials=10**12), 14),
     ),
     "path_tree": (
-        lambda: pm.PathTree(max_steps=100).infer(
-            flat[:60, :60], unmatched_left=0.0, unmatched_right=0.0
+        lambda: pm.PathTree(budget=0.1).infer(
+            flat, unmatched_left=0.0, unmatched_right=0.0
         ),
         lambda: pm.PathTree(tol=1e-9, max_steps=10**6).infer(
             flat, unmatched_left=0.0, unmatched_right=0.0
