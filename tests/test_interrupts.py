@@ -69,7 +69,7 @@ CASES = {
         lambda: pm.PathTree(budget=0.1).infer(
             flat, unmatched_left=0.0, unmatched_right=0.0
         ),
-        lambda: pm.PathTree(tol=1e-9, max_steps=10**6).infer(
+        lambda: pm.PathTree(tol=1e-9).infer(
             flat, unmatched_left=0.0, unmatched_right=0.0
         ),
     ),
