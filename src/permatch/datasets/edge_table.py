@@ -289,7 +289,7 @@ def read_edge_table(
     ... }
     >>> table = read_edge_table(columns)
     >>> table.graphs
-    [BipartiteGraph(3 x 2, 4 edges, 1 features)]
+    [BipartiteGraph(3 x 2, 4 edges, 1 feature)]
     >>> table.matchings
     [array([ 1,  0, -1])]
     >>> table.left_ids, table.right_ids, table.feature_names
