@@ -8,8 +8,10 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import permatch as pm
 from permatch.inference import ENGINES
 
 # What runs for long, after something short of its kind to compile the kernels.
@@ -143,3 +145,15 @@ def test_every_long_run_hears_an_interrupt():
     assert done.returncode == 0, (heard, done.stderr)
     assert heard.keys() > ENGINES.keys() | {"stacks on threads", "k_best", "sample"}
     assert max(heard.values()) < 5.0, heard
+
+
+@pytest.mark.parametrize("free", [None, 0.0])
+def test_an_interrupt_as_a_kernel_returns_is_one(monkeypatch, free):
+    # What Python makes of an exception that Numba overlooks.
+    def interrupted(*_):
+        raise SystemError("a result with an exception set") from KeyboardInterrupt()
+
+    for name in ("_infer_stack", "_infer_problem"):
+        monkeypatch.setattr(pm.Frontier, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pm.infer(np.zeros((2, 2)), "frontier", unmatched_left=free, unmatched_right=free)

@@ -134,6 +134,16 @@ def check_stopped() -> None:
         raise _Stopped
 
 
+def interrupt_of(error: SystemError) -> BaseException:
+    """Return the Ctrl-C that came while a compiled function returned, or the error itself.
+
+    Making Python objects of its results, Numba overlooks the exception, and Python reports
+    "a result with an exception set".
+    """
+    is_interrupt = isinstance(error.__cause__, KeyboardInterrupt)
+    return KeyboardInterrupt() if is_interrupt else error
+
+
 def run_slices(
     work: Callable[[int, int], object], n_units: int, first_slice: int = 1
 ) -> None:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from permatch._memory import LITTLE, available_memory
-from permatch._parallel import Allowance, Job
+from permatch._parallel import Allowance, Job, interrupt_of
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import (
     check_batch,
@@ -192,7 +192,10 @@ class AbstractEngine(ABC):
         if problem.is_dense_square:  # nothing to split: as fast as a square array
             return self._infer_square(problem, job)
         start = time.perf_counter()
-        answer = self._infer_problem(problem, job)
+        try:
+            answer = self._infer_problem(problem, job)
+        except SystemError as err:
+            raise interrupt_of(err) from None
         return answer.told(seconds=time.perf_counter() - start)
 
     def _infer_square(self, problem: Problem, job: Job) -> InferenceResult:
@@ -297,7 +300,10 @@ class AbstractEngine(ABC):
     def _answer(self, scores: FloatArray, members: IntArray, job: Job) -> InferenceResult:
         """Solve a stack and record the time."""
         start = time.perf_counter()
-        answer = self._infer_stack(scores, members, job)
+        try:
+            answer = self._infer_stack(scores, members, job)
+        except SystemError as err:
+            raise interrupt_of(err) from None
         told = replace(answer.diagnostics, seconds=time.perf_counter() - start)
         nobody = np.zeros(scores.shape[:2])
         return replace(
