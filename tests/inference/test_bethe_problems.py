@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import permatch as pm
-from permatch import errors
 from permatch.inference.belief_propagation import beliefs
 from permatch.scores import EdgeScores, check_problem
 from tests.helpers import partial_problems, random_problem
@@ -137,21 +136,6 @@ def test_edges_that_lie_in_no_matching_have_no_belief():
     found = solve((scores, left, 0.0))
     assert found.marginals[2, 0] == 0.0
     assert found.diagnostics.is_converged
-
-
-def test_infeasible_problems_are_refused():
-    scores = np.zeros((4, 3))
-    scores[:3, 2] = -np.inf
-    with pytest.raises(errors.InfeasibleGraphError, match="this graph"):
-        solve((scores, -np.inf, 0.0))
-
-
-@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (4, 0), (3, 3)])
-def test_graphs_without_edges(shape):
-    found = solve((np.full(shape, -np.inf), 2.0, -1.0))
-    assert found.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
-    assert (found.unmatched_left == 1).all()
-    assert (found.unmatched_right == 1).all()
 
 
 def many_components(rng, n):

@@ -247,21 +247,6 @@ def test_chains_that_do_not_agree_say_so():
     assert found.diagnostics.certificate == "heuristic"
 
 
-def test_infeasible_problems_are_refused():
-    scores = np.zeros((4, 3))
-    scores[:3, 2] = -np.inf
-    with pytest.raises(errors.InfeasibleGraphError, match="this graph"):
-        solve((scores, -np.inf, 0.0))
-
-
-@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (4, 0), (3, 3)])
-def test_graphs_without_edges(shape):
-    found = solve((np.full(shape, -np.inf), 2.0, -1.0))
-    assert found.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
-    assert (found.unmatched_left == 1).all()
-    assert (found.unmatched_right == 1).all()
-
-
 def test_a_distribution_draws_wide_components_from_a_chain(rng):
     scores = rng.normal(size=(26, 27))  # too wide for exact tables
     exact = pm.MatchingDistribution(scores, unmatched_left=0.0, unmatched_right=0.0)

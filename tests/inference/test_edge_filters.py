@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch import errors
 from permatch.inference.base import Job
 from permatch.inference.enumeration import list_matchings
 from permatch.inference.sampling.edge_filters import EdgeFilters, Walk
@@ -187,18 +186,3 @@ def test_rigorous_interval_holds(rng):
     assert low <= exact.log_partition <= high
     assert found.diagnostics.interval_certificate == "rigorous"
     assert found.diagnostics.is_converged == (high - low <= 0.2)
-
-
-def test_infeasible_problems_are_refused():
-    scores = np.zeros((4, 3))
-    scores[:3, 2] = -np.inf
-    with pytest.raises(errors.InfeasibleGraphError, match="this graph"):
-        solve((scores, -np.inf, 0.0))
-
-
-@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (4, 0), (3, 3)])
-def test_graphs_without_edges(shape):
-    found = solve((np.full(shape, -np.inf), 2.0, -1.0))
-    assert found.log_partition == pytest.approx(2.0 * shape[0] - shape[1])
-    assert (found.unmatched_left == 1).all()
-    assert (found.unmatched_right == 1).all()

@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -34,7 +34,12 @@ from permatch._validation import (
 from permatch.errors import InvalidOptionError, SizeLimitError
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, put_in_list
-from permatch.inference.components import laid_out, solve_squares
+from permatch.inference.components import (
+    flattened,
+    laid_out,
+    refuse_partial,
+    solve_squares,
+)
 from permatch.problems import Problem
 from permatch.scores import Unmatched, check_problem
 
@@ -203,24 +208,7 @@ class AbstractEngine(ABC):
         m = problem.structure.n_left
         self.check_size(m)
         scores = problem.scores.reshape(1, m, m)
-        answer = self._answer(scores, np.zeros(1, dtype=np.intp), job)
-
-        def flat(values: Any) -> Any:
-            return None if values is None else np.ravel(values)
-
-        def pair(ends: Any) -> Any:
-            return None if ends is None else (flat(ends[0]), flat(ends[1]))
-
-        return replace(
-            answer,
-            marginals=flat(answer.marginals) if self.has_marginals else None,
-            marginal_errors=flat(answer.marginal_errors),
-            unmatched_left=flat(answer.unmatched_left),
-            unmatched_right=flat(answer.unmatched_right),
-            marginal_bounds=pair(answer.marginal_bounds),
-            unmatched_left_bounds=pair(answer.unmatched_left_bounds),
-            unmatched_right_bounds=pair(answer.unmatched_right_bounds),
-        )
+        return flattened(self._answer(scores, np.zeros(1, dtype=np.intp), job))
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         """Solve a checked problem.
@@ -228,12 +216,13 @@ class AbstractEngine(ABC):
         By default components that are square and have no unmatched nodes are stacked by
         size for `_infer_stack`, and others are refused.
         """
+        refuse_partial(problem, type(self).__name__)
 
         def solve(scores: FloatArray, members: IntArray) -> InferenceResult:
             self.check_size(scores.shape[1], min(job.n_jobs, len(scores)))
             return self._infer_stack(scores, members, job)
 
-        return solve_squares(problem, type(self).__name__, solve).told(engine=self.name)
+        return solve_squares(problem, self.name, solve, has_marginals=self.has_marginals)
 
     def check_size(self, size: int, n_at_once: int = 1) -> None:
         """Raise SizeLimitError, with cost and alternatives, if `size` is too large.

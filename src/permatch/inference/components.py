@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from permatch._layout import Layout
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.errors import InfeasibleGraphError, PartialMatchingError
 from permatch.inference.answer import Diagnostics, InferenceResult, merge, weakest
 from permatch.problems import Problem, Selection
@@ -99,9 +99,9 @@ class Assembly:
 
     def _interval(self) -> tuple[float, float] | None:
         """Return the sum of the intervals that hold, of a single graph."""
-        low = high = float(self._log_partition().sum())
         if self.problem.structure.n_graphs != 1:
             return None
+        low = high = float(self._log_partition()[0])
         for part, answer in self.parts:
             told = answer.diagnostics
             if answer.is_exact:
@@ -155,14 +155,30 @@ def errors_of(answer: InferenceResult) -> Any:
     return np.nan if answer.marginal_errors is None else answer.marginal_errors
 
 
+def perfect_components(problem: Problem) -> BoolArray:
+    """Return which components are square and have no node that may stay unmatched."""
+    found = problem.structure.components
+    n_left, n_right = found.sizes
+    is_perfect = n_left == n_right
+    for labels, unmatched in (
+        (found.of_left, problem.unmatched_left),
+        (found.of_right, problem.unmatched_right),
+    ):
+        is_perfect[labels[(unmatched > -np.inf) & (labels >= 0)]] = False
+    return is_perfect
+
+
 def solve_squares(
-    problem: Problem, name: str, solve: Callable[[FloatArray, IntArray], InferenceResult]
+    problem: Problem,
+    name: str,
+    solve: Callable[[FloatArray, IntArray], InferenceResult],
+    *,
+    has_marginals: bool,
 ) -> InferenceResult:
     """Solve components that are square and have no unmatched nodes, equal sizes together.
 
     `solve` takes dense scores (b, m, m) and the graphs that they belong to.
     """
-    _refuse_partial(problem, name)
     n_left, _ = problem.structure.components.sizes
     whole = Assembly(problem)
     for size in np.unique(n_left).tolist():
@@ -181,29 +197,36 @@ def solve_squares(
         errors = answer.marginal_errors
         picked = replace(
             answer,
-            marginals=np.nan if answer.marginals is None else answer.marginals[places],
+            marginals=answer.marginals[places] if has_marginals else 0.0,
             marginal_errors=None if errors is None else errors[places],
             unmatched_left=0.0,
             unmatched_right=0.0,
         )
         whole.add(part, picked)
     result = whole.result(name)
-    is_silent = np.isnan(result.marginals).any()
-    return replace(result, marginals=None) if is_silent else result
+    return result if has_marginals else replace(result, marginals=None)
 
 
-def _refuse_partial(problem: Problem, name: str) -> None:
+def refuse_partial(problem: Problem, name: str) -> None:
     """Refuse components that are not square, or whose nodes may stay unmatched."""
-    found = problem.structure.components
-    n_left, n_right = found.sizes
-    is_free = (problem.unmatched_left > -np.inf) & (found.of_left >= 0)
-    others = (problem.unmatched_right > -np.inf) & (found.of_right >= 0)
-    if is_free.any() or others.any() or (n_left != n_right).any():
+    if not perfect_components(problem).all():
         raise PartialMatchingError(
             f"{name} handles perfect matchings of square graphs; this one has unmatched "
             "nodes, or sides of different sizes. Use engine='frontier', which is exact, or "
             "engine='auto'."
         )
+
+
+def flattened(answer: InferenceResult) -> InferenceResult:
+    """Return the answer for a stack of one square as one for its edges and nodes."""
+
+    def flat(values: Any) -> Any:
+        if isinstance(values, tuple):
+            return tuple(map(flat, values))
+        return None if values is None else np.ravel(values)
+
+    names = ("marginals", "marginal_errors", "unmatched_left", "unmatched_right", *_BOUNDS)
+    return replace(answer, **{name: flat(getattr(answer, name)) for name in names})
 
 
 def laid_out(answer: InferenceResult, layout: Layout) -> InferenceResult:

@@ -18,14 +18,14 @@ import numpy as np
 
 from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._types import FloatArray, IntArray
 from permatch.assignment import best_assignment
 from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
 from permatch.inference._options import seed_of
 from permatch.inference.answer import Diagnostics, InferenceResult, weakest
 from permatch.inference.base import AbstractEngine, Goal
 from permatch.inference.bethe import Bethe
-from permatch.inference.components import Assembly, errors_of
+from permatch.inference.components import Assembly, errors_of, perfect_components
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
@@ -129,7 +129,7 @@ def solve_sparse(scores: FloatArray, options: Options, job: Job) -> InferenceRes
 
 def _solve_components(
     problem: Problem,
-    choice: "Choice",
+    choice: Choice,
     options: Options,
     job: Job,
     dense: DenseSolver,
@@ -191,7 +191,7 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
     if plan.log2_bytes.max(initial=0.0) > math.log2(LITTLE):
         is_narrow &= plan.log2_bytes <= math.log2(_SHARE * max(available_memory(), 1.0))
     by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
-    is_perfect = _is_perfect(problem)
+    is_perfect = perfect_components(problem)
     if not is_perfect.any():
         return _all_by_frontier(by_frontier, limit)
     n_left, n_right = found.sizes
@@ -223,19 +223,6 @@ def _all_by_frontier(log2_seconds: FloatArray, limit: float) -> Choice:
     return Choice(groups, np.nonzero(~is_able)[0], math.log2(seconds + 1e-7))
 
 
-def _is_perfect(problem: Problem) -> BoolArray:
-    """Return which components are square and have no node that may stay unmatched."""
-    found = problem.structure.components
-    n_left, n_right = found.sizes
-    is_perfect = n_left == n_right
-    for labels, unmatched in (
-        (found.of_left, problem.unmatched_left),
-        (found.of_right, problem.unmatched_right),
-    ):
-        is_perfect[labels[(unmatched > -np.inf) & (labels >= 0)]] = False
-    return is_perfect
-
-
 def _solve_wide(
     problem: Problem,
     goal: Goal,
@@ -245,7 +232,7 @@ def _solve_wide(
     exact_size: int,
 ) -> InferenceResult:
     """Solve a component that is too wide for exact engines, as well as time allows."""
-    if _is_perfect(problem).all():
+    if perfect_components(problem).all():
         return _on_edges(problem, dense(problem.dense(), member, job))
     best: InferenceResult | None = None
     steps: list[Diagnostics] = []
@@ -262,7 +249,7 @@ def _solve_wide(
         best = answer if best is None else combine(best, answer, goal)
         if best.diagnostics.is_settled or not goal.time.left:
             break
-    assert best is not None  # belief propagation always answers
+    assert best is not None  # paths and belief propagation always answer
     tried = " -> ".join(step.engine for step in steps)
     return best.told(choice=f"too wide for exact engines: {tried}", steps=tuple(steps))
 
