@@ -67,7 +67,7 @@ bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(RUN) benchmarks $(BENCH_ARGS)
 
 # DATA=folder contains the data, QUICK=1 runs small experiments, ONLY=house runs just one.
-reproduce: $(VENV)/demo.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
+reproduce: $(VENV)/reproduce.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
 	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
 	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)'))
 
@@ -103,10 +103,15 @@ $(VENV)/demo.stamp: pyproject.toml $(VENV)/venv.stamp
 	@$(PIP) --editable '.[vision,plots]'
 	@touch $@
 
+$(VENV)/reproduce.stamp: pyproject.toml $(VENV)/venv.stamp
+	@echo "installing permatch and the libraries it is compared with into $(VENV) (once, about a minute)"
+	@$(PIP) --editable '.[reproduce]'
+	@touch $@ $(VENV)/demo.stamp
+
 $(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and the development tools into $(VENV) (once, about a minute)"
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/demo.stamp
+	@touch $@ $(VENV)/demo.stamp $(VENV)/reproduce.stamp
 
 $(VENV)/bench.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch and the libraries it is compared with into $(VENV) (once, about a minute)"
@@ -124,7 +129,7 @@ $(VENV)/docs.stamp: pyproject.toml $(VENV)/venv.stamp
 	@$(PYTHON) -m venv --clear .venv-oldest
 	@.venv-oldest/bin/python -m pip install -qq --disable-pip-version-check uv
 	@VIRTUAL_ENV=$(CURDIR)/.venv-oldest .venv-oldest/bin/uv pip install -q \
-	  --resolution lowest-direct --editable '.[vision,plots,tables,serving]'
+	  --resolution lowest-direct --editable '.[vision,plots,link,serving]'
 	@VIRTUAL_ENV=$(CURDIR)/.venv-oldest .venv-oldest/bin/uv pip install -q --editable '.[test]'
 	@touch $@
 
