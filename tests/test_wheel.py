@@ -17,7 +17,7 @@ pytest.importorskip("hatchling", reason="builds the wheel (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 1_000_000
-SHIPPED = (".py", ".js", ".css", "py.typed")
+SHIPPED = (".py", ".js", ".css", ".csv", ".md", "py.typed")
 OK = 0
 
 # An interpreter for which the packages named first are not installed.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from permatch.datasets.edge_table import EdgeTable, read_edge_table
 from permatch.datasets.matches import edge_table_from_matches, write_matches
+from permatch.datasets.registers import Registers, load_registers
 from permatch.datasets.silhouettes import SilhouettePairs, Silhouettes, silhouettes
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ __all__ = [
     "LetorData",
     "LetorFold",
     "RankingData",
+    "Registers",
     "SilhouettePairs",
     "Silhouettes",
     "edge_table_from_matches",
     "iterate_letor",
     "load_letor",
+    "load_registers",
     "read_edge_table",
     "read_letor",
     "read_scores",
