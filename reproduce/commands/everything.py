@@ -1,6 +1,5 @@
 """``python -m reproduce all``: every experiment, and the paper on one page."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from rich.table import Table
 
-from permatch._files import whole_file
 from permatch.cli.shared.options import Debug, make_folder
 from permatch.cli.shared.terminal import printing
 from permatch.errors import InvalidOptionError, LetorFileError
@@ -23,6 +21,7 @@ from reproduce.commands.steps import (
     progress,
     quick_option,
     resumable,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -150,9 +149,7 @@ def _write(stem: Path, outcomes: "Sequence[Outcome]", is_quick: bool) -> None:
         "is_quick": is_quick,
         "experiments": [outcome.to_json() for outcome in outcomes],
     }
-    with whole_file(stem.with_suffix(".json")) as file:
-        json.dump(content, file, indent=1, allow_nan=False)
-        file.write("\n")
+    write_json(stem.with_suffix(".json"), content)
     paper_page(outcomes, is_quick=is_quick).write(stem.with_suffix(".html"))
 
 

@@ -1,6 +1,7 @@
 """What the commands of ``python -m reproduce`` share: options, progress, files."""
 
 import csv
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,6 +112,13 @@ def write_csv(path: Path, fields: Sequence[str], lines: Iterable[dict[str, Any]]
         writer = csv.DictWriter(file, fields, restval="", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(lines)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write results as data; numbers must be finite."""
+    with whole_file(path) as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+        file.write("\n")
 
 
 def draw(

@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from reproduce.app import app
 from reproduce.tests.paper_run import make_tiny, write_data
-from tests.conftest import interrupts_are_heard
+from tests.conftest import interrupts_are_heard, rng
 
-__all__ = ["interrupts_are_heard"]
+__all__ = ["interrupts_are_heard", "rng"]
 
 
 @pytest.fixture(scope="session")
