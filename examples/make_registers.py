@@ -25,8 +25,8 @@ GIVEN = (
     "Catherine Charles Clara Daniel David Dora Edith Edward Elena Elizabeth Emily Emma "
     "Erik Felix Frances Frank Fred George Grace Hannah Harold Helen Henry Hugo Ida Irene "
     "Isabel Jacob James Jane Jean Joan John Jonas Joseph Julia Julian Karen Katherine "
-    "Laura Leo Lewis Louisa Lucy Margaret Maria Marian Marie Martha Martin Mary Matthew Max "
-    "Michael Nina Nora Oliver Oscar Patrick Paul Peter Philip Rachel Rebecca Richard "
+    "Laura Leo Lewis Louisa Lucy Margaret Maria Marian Marie Martha Martin Mary Matthew "
+    "Max Michael Nina Nora Oliver Oscar Patrick Paul Peter Philip Rachel Rebecca Richard "
     "Robert Rosa Ruth Samuel Sarah Simon Sophia Stephen Susan Thomas Victor Walter William"
 )
 SHORT = {
