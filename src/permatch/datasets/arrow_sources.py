@@ -10,15 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from permatch._cells import MISSING_WORDS, TRUTHS, Coded, from_arrow
 from permatch._files import Gauge
 from permatch._optional import require
 from permatch.datasets.columns import (
-    MISSING_WORDS,
-    TRUTHS,
     Block,
-    Coded,
     Columns,
     Roles,
     gather,
@@ -49,23 +45,6 @@ def read_parquet(path: Path, gauge: Gauge) -> Any:
             f"{path} must be a complete Parquet file; pyarrow says: {err} Write or fetch "
             "it again, or rename it if it is text."
         ) from err
-
-
-def as_cells(column: Any) -> Any:
-    """Return a column of an Arrow table as an array; text as codes."""
-    arrow = require("pyarrow", "tables")
-    if isinstance(column, arrow.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, arrow.ChunkedArray):  # more text than one array can hold
-        return column.to_numpy()
-    if arrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()  # its codes need not be in order
-    kind = column.type
-    is_text = arrow.types.is_string(kind) or arrow.types.is_large_string(kind)
-    if not is_text or column.null_count:
-        return column.to_numpy(zero_copy_only=False)
-    column = column.dictionary_encode()
-    return Coded(column.indices.to_numpy().astype(np.intp), column.dictionary.to_pylist())
 
 
 def is_large(path: Path) -> bool:
@@ -126,7 +105,7 @@ def _text_blocks(batches: Any, start: Beginning) -> Iterator[Block]:
     for batch in batches:
         cells: list[Any] = [()] * len(start.header)
         for key, column in zip(batch.schema.names, batch.columns, strict=True):
-            found = as_cells(column)
+            found = from_arrow(column)
             if isinstance(found, Coded):
                 found = Coded(found.codes, list(map(str.strip, found.values)))
             cells[int(key)] = found

@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._cells import Coded, is_empty, parse_numbers, quoted
+from permatch._types import FloatArray, IntArray
 from permatch.errors import TableError
 
-#: How an empty cell may be written, in any case.
-MISSING_WORDS = ("", "na", "n/a", "nan", "none", "null", "<na>", "nat")
-TRUTHS = {"true": 1.0, "false": 0.0}
 # Text that libraries write for a missing id.
 _NO_IDS = ("nan", "NaN", "<NA>", "NaT")
 #: What cells of the label column may hold.
@@ -103,31 +101,6 @@ class Block:
     lines: Sequence[int] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Coded:
-    """A column of text as codes and what they stand for."""
-
-    codes: IntArray
-    values: list[Any]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """That of the column."""
-        return self.codes.shape
-
-    @property
-    def ndim(self) -> int:
-        """1."""
-        return self.codes.ndim
-
-    def __getitem__(self, row: int) -> Any:
-        """Return a cell."""
-        return self.values[self.codes[row]]
-
-
 # ---- roles -------------------------------------------------------------------------------
 
 
@@ -161,12 +134,6 @@ def check_header(header: list[str], roles: Roles, name: str) -> None:
 
 def _repeated(names: list[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
-
-
-def quoted(names: Sequence[str], most: int = 12) -> str:
-    """List names for a message, at most the first few."""
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*map(repr, names[:most]), *more])
 
 
 # ---- cells -------------------------------------------------------------------------------
@@ -271,7 +238,7 @@ class _Coder(dict[Any, int]):
             codes = codes[cells.codes]
         fresh = list(islice(reversed(self), len(self) - n_known))[::-1]
         for key in fresh:
-            if _is_empty(key) or key in _NO_IDS:
+            if is_empty(key) or key in _NO_IDS:
                 row = int(np.argmax(codes == self[key]))
                 is_blank = key is None or (isinstance(key, str) and not key.strip())
                 found = "empty" if is_blank else str(key).replace("nan", "NaN")
@@ -284,13 +251,13 @@ class _Coder(dict[Any, int]):
 
 def _is_remark(cells: Any) -> bool:
     """Tell whether a column holds text and no number at all."""
-    values, is_text = _parse(cells)
+    values, is_text = parse_numbers(cells)
     return bool(is_text.any() and np.isnan(values).all())
 
 
 def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArray:
     """Return a column as numbers, NaN for empty cells, or name its first text."""
-    values, is_text = _parse(block.cells[column])
+    values, is_text = parse_numbers(block.cells[column])
     if is_text.any():
         row = int(np.argmax(is_text))
         cell = block.cells[column][row]
@@ -299,46 +266,6 @@ def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArr
             f"{_place(block.name, block.lines, row)}. Correct it{hint}."
         )
     return values
-
-
-def _parse(cells: Any) -> tuple[FloatArray, BoolArray]:
-    """Return cells as numbers, NaN where they are not, and which of those are text."""
-    if isinstance(cells, Coded):
-        values, is_text = _parse(cells.values)
-        return values[cells.codes], np.resize(is_text, len(values))[cells.codes]
-    if isinstance(cells, np.ndarray):
-        if cells.dtype.kind in "fiub":
-            with np.errstate(over="ignore"):  # infinite features are refused later
-                return cells.astype(np.float64), np.zeros(1, dtype=bool)
-        if cells.dtype.kind in "mMcV":
-            return np.full(len(cells), np.nan), np.ones(len(cells), dtype=bool)
-        cells = cells.tolist()
-    try:
-        return np.fromiter(map(float, cells), float, len(cells)), np.zeros(1, dtype=bool)
-    except (TypeError, ValueError, OverflowError):  # something empty, or text
-        numbers = [_number(cell) for cell in cells]
-        is_text = np.array([number is None for number in numbers])
-        return np.array(numbers, dtype=np.float64), is_text
-
-
-def _number(cell: Any) -> float | None:
-    """Return one cell as a number, NaN if it is empty, None if it is text."""
-    if _is_empty(cell):
-        return np.nan
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        word = str(cell).strip().lower()
-        return np.nan if word in MISSING_WORDS else TRUTHS.get(word)
-
-
-def _is_empty(cell: Any) -> bool:
-    """Tell whether a cell holds nothing, in any of the ways that libraries write it."""
-    if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
-        return True
-    if isinstance(cell, str):
-        return not cell.strip()
-    return isinstance(cell, float) and cell != cell
 
 
 def _join(parts: list[Any]) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from permatch._cells import quoted
 from permatch._types import IntArray
-from permatch.datasets.columns import LABEL_RULE, Columns, quoted
+from permatch.datasets.columns import LABEL_RULE, Columns
 from permatch.errors import NaNFeatureError, TableError
 from permatch.graphs import BipartiteGraph
 from permatch.labels import EdgeLabels

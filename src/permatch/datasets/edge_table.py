@@ -17,9 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from permatch._cells import quoted
 from permatch._types import IntArray
 from permatch._validation import check_choice
-from permatch.datasets.columns import Roles, quoted
+from permatch.datasets.columns import Roles
 from permatch.datasets.edge_rows import (
     build_graphs,
     check_columns,

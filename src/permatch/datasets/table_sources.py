@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from permatch._cells import as_array, column_keys
 from permatch._files import Gauge
 from permatch.datasets.arrow_sources import (
-    as_cells,
     is_large,
     read_large_text,
     read_parquet,
@@ -69,15 +67,10 @@ def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
 
 def _read_frame(frame: Any, name: str, roles: Roles) -> Columns:
     """Read a mapping of columns, or anything like a data frame."""
-    if isinstance(frame, Mapping):
-        keys = list(frame)
-    elif hasattr(frame, "column_names"):  # Arrow's, with arrays under `columns`
-        keys = list(frame.column_names)
-    else:
-        keys = list(frame.columns)
+    keys = column_keys(frame)
     header = [str(key) for key in keys]
     check_header(header, roles, name)
-    cells = [_as_array(frame[key]) for key in keys]
+    cells = [as_array(frame[key]) for key in keys]
     shape = cells[header.index(roles.left)].shape
     for key, column in zip(header, cells, strict=True):
         if column.ndim != 1 or column.shape != shape:
@@ -86,18 +79,3 @@ def _read_frame(frame: Any, name: str, roles: Roles) -> Columns:
                 f"has shape {shape}, {key!r} has {column.shape}."
             )
     return gather(header, roles, name, [Block(name, header, cells)])
-
-
-def _as_array(column: Any) -> Any:
-    if type(column).__module__.startswith("pyarrow."):
-        return as_cells(column)
-    if isinstance(column, np.ma.MaskedArray):  # NumPy would show what is under the mask
-        cells = column.data.astype(object)
-        cells[np.ma.getmaskarray(column)] = None
-        return cells
-    if hasattr(column, "to_numpy"):
-        column = column.to_numpy()
-    try:
-        return np.asarray(column)
-    except ValueError:  # lists in the cells; some column check will refuse them
-        return np.asarray(column, dtype=object)
