@@ -141,3 +141,7 @@ class FeatureIndexError(LetorFileError):
 
     def __str__(self) -> str:
         return " ".join(self.args)
+
+
+class BoxError(PermatchError, ValueError):
+    """Boxes of objects that are incomplete, not finite or of no size; or such a file."""

@@ -1,10 +1,12 @@
-"""Training data: graphs from tables and silhouettes, judged lists from LETOR files."""
+"""Training data: tables, silhouettes, boxes of tracked objects, judged lists."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from permatch.datasets.boxes import Boxes
 from permatch.datasets.edge_table import EdgeTable, read_edge_table
 from permatch.datasets.matches import edge_table_from_matches, write_matches
+from permatch.datasets.mot import read_mot, write_mot
 from permatch.datasets.registers import Registers, load_registers
 from permatch.datasets.silhouettes import SilhouettePairs, Silhouettes, silhouettes
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from permatch.datasets.letor_folds import LetorData, LetorFold, load_letor
 
 __all__ = [
+    "Boxes",
     "EdgeTable",
     "LetorData",
     "LetorFold",
@@ -26,9 +29,11 @@ __all__ = [
     "load_registers",
     "read_edge_table",
     "read_letor",
+    "read_mot",
     "read_scores",
     "silhouettes",
     "write_matches",
+    "write_mot",
 ]
 
 #: Loaded on first use: their parser is compiled, and tables should not wait for a compiler.
