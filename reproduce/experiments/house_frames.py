@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.errors import InvalidOptionError, InvalidPointsError
+from permatch.errors import InvalidPointsError
 from permatch.graphs import BipartiteGraph
 from permatch.pages.demo_learning import Pairs
-from reproduce.experiments.letor_folds import DATA_VARIABLE
+from reproduce.experiments import folders
 
 FOLDER = "cmu_house"
 PARTS = ("train", "validation", "test")
@@ -67,39 +67,8 @@ class House:
 
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder with the arrays.
-
-    Parameters
-    ----------
-    data : path, optional
-        That folder, or one that holds it as ``cmu_house``; None looks where the environment
-        variable ``PERMATCH_DATA`` says.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    InvalidOptionError
-        If it is missing; the message lists the folders searched.
-    """
-    wanted = f"the CMU House data ({_CONTEXTS} and {_POINTS}) is required"
-    given = os.environ.get(DATA_VARIABLE) if data is None else data
-    if not given:
-        raise InvalidOptionError(
-            f"{wanted}, but no folder was given. Use --data DIR or set {DATA_VARIABLE}."
-        )
-    root = Path(given)
-    source = DATA_VARIABLE if data is None else "--data"
-    for folder in (root, root / FOLDER):
-        if (folder / _CONTEXTS).is_file() and (folder / _POINTS).is_file():
-            return folder
-    raise InvalidOptionError(
-        f"{wanted}, but found neither in {root} nor in {root / FOLDER}. Set {source} to "
-        "the folder that contains the files."
-    )
+    """Return the folder with the arrays; see `folders.find_folder`."""
+    return folders.find_folder("the CMU House data", FOLDER, (_CONTEXTS, _POINTS), data)
 
 
 def load_house(data: str | os.PathLike[str] | None = None) -> House:
