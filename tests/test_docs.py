@@ -22,7 +22,10 @@ PAGES = sorted(
     if not {"_build", "_templates", "generated"} & set(path.parts)
 )
 MARKDOWN = [path for path in PAGES if path.suffix == ".md"]
-ROOMS = ("inference", "decoding", "estimators", "datasets", "features", "metrics", "plots")
+ROOMS = (
+    "inference", "decoding", "estimators", "datasets", "features", "metrics", "plots",
+    "tracking",
+)  # fmt: skip
 
 
 def extension(name):

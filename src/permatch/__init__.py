@@ -73,6 +73,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     from permatch.labels import EdgeLabels
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
+    from permatch.tracking import associate
 
 __all__ = [
     "ABSTAINED",
@@ -111,6 +112,7 @@ __all__ = [
     "SubsetDP",
     "SwapChain",
     "__version__",
+    "associate",
     "bayes_matching",
     "best_matching",
     "errors",
@@ -159,6 +161,7 @@ _HOMES = {
     "Sparsified": "permatch.inference",
     "SubsetDP": "permatch.inference",
     "SwapChain": "permatch.inference",
+    "associate": "permatch.tracking",
     "bayes_matching": "permatch.decoding",
     "best_matching": "permatch.decoding",
     "infer": "permatch.inference",
@@ -179,6 +182,7 @@ _ROOMS = (
     "inference",
     "metrics",
     "plots",
+    "tracking",
 )
 
 
