@@ -6,7 +6,7 @@ a validation set, which never trains, the model of the path is kept.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -206,13 +206,17 @@ class AlphaSearch(LinearModel):
             )
             return self
         self._warn_of_path(path, len(folds))
-        optimum = path.rows[best][0].optimum
+        optimum: Any = path.rows[best][0].optimum
         if is_refitted:
-            problem = self._problem(data, n_jobs)
-            # The mean over the folds is a good start.
-            start = problem.scaled(self._weights())
-            optimum = problem.settle(self.alpha_, start, **options)
-            self._adopt(problem, optimum)
+            try:
+                problem = self._problem(data, n_jobs)
+                # The mean over the folds is a good start.
+                start = problem.scaled(self._weights())
+                optimum = problem.settle(self.alpha_, start, **options)
+                self._adopt(problem, optimum)
+            except KeyboardInterrupt:  # before the first evaluation: the mean is kept
+                optimum = replace(optimum, is_interrupted=True, n_iter=0)
+                self.is_converged_, self.n_iter_ = False, 0
         self._warn(optimum)
         return self
 

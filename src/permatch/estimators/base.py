@@ -102,7 +102,7 @@ class LinearModel(BaseModel):
             if show is not None:
                 options = options | {"on_iteration": problem.percent(options["tol"], show)}
             optimum = problem.settle(alpha, start, **options)
-        self._adopt(problem, optimum)
+            self._adopt(problem, optimum)  # before the bar is taken down, which takes time
         return optimum
 
     def _adopt(self, problem: LinearProblem, optimum: BaseOptimum) -> None:

@@ -223,7 +223,10 @@ class LikelihoodProblem(MatchingProblem):
                 "max_iter": _START_STEPS,
             }
             few.pop("on_iteration", None)
-            start = self._minimize(objective.settled(), np.zeros(len(self.scale)), few).coef
+            first = self._minimize(objective.settled(), np.zeros(len(self.scale)), few)
+            if first.is_interrupted:
+                return first
+            start = first.coef
         begin = np.zeros(len(self.scale)) if start is None else start
         return self._minimize(objective, begin, options)
 

@@ -608,21 +608,92 @@ def test_ctrl_c_before_the_first_step_writes_nothing(
     interrupt_after(1)
     result = call("fit", tables[0], "-m", tmp_path / "m.json", "--estimator", estimator)
     assert result.exit_code == INTERRUPTED
-    assert result.stderr == "interrupted; nothing was written.\n"
+    assert "before the first step; there is no model yet" in result.stderr
+    assert result.stderr.endswith("nothing was written.\n")
     assert files_in(tmp_path) == []
 
 
-def test_ctrl_c_during_cross_validation(call, tables, tmp_path, interrupt_after):
+@pytest.mark.parametrize(
+    ("n_evaluations", "words"),
+    [
+        (6, "within the first alpha, 10, fitted to one of the folds"),
+        (60, "alphas"),
+        (None, "after 6 alphas"),  # the first of the last fit, to all data
+    ],
+)
+def test_ctrl_c_during_cross_validation(
+    call, tables, tmp_path, interrupt_after, n_evaluations, words
+):
     path = tmp_path / "m.json"
-    interrupt_after(3)
+    line = "fit", tables[0], "-m", path, "--cv", "--folds", 2
+    if n_evaluations is None:
+        whole = json.loads(call(*line, "--json").stdout)
+        n_evaluations = whole["path_evaluations"] + 1
+        path.unlink()
+    interrupt_after(n_evaluations)
+    result = call(*line)
+    assert result.exit_code == INTERRUPTED
+    assert f"{words}; the best model so far is in {path}." in result.stderr
+    model = load(path)
+    assert model.is_converged_ is False
+    assert model.coef_.any()
+
+
+def test_ctrl_c_while_the_last_fit_is_prepared(call, tables, tmp_path, monkeypatch):
+    from permatch.estimators import MAPMatching
+
+    path, whole, calls = tmp_path / "m.json", MAPMatching._problem, []
+
+    def interrupted(self, *args):
+        calls.append(args)
+        if len(calls) == 3:  # after two folds
+            signal.raise_signal(signal.SIGINT)
+        return whole(self, *args)
+
+    monkeypatch.setattr(MAPMatching, "_problem", interrupted)
     result = call("fit", tables[0], "-m", path, "--cv", "--folds", 2)
     assert result.exit_code == INTERRUPTED
-    assert files_in(tmp_path) == []
-    interrupt_after(60)
-    result = call("fit", tables[0], "-m", path, "--cv", "--folds", 2)
-    assert result.exit_code == INTERRUPTED
-    assert "alphas; the best model so far is in" in result.stderr
-    assert load(path).is_converged_ is False
+    assert "after 6 alphas; the best model so far is in" in result.stderr
+    assert load(path).coef_.any()
+
+
+def test_ctrl_c_while_the_model_is_written_or_reported(
+    call, tables, tmp_path, monkeypatch
+):
+    from permatch.estimators import MAPMatching
+
+    path = tmp_path / "m.json"
+    for name in ("save", "score"):
+        whole = getattr(MAPMatching, name)
+
+        def interrupted(self, *args, whole=whole):
+            signal.raise_signal(signal.SIGINT)
+            return whole(self, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MAPMatching, name, interrupted)
+            result = call("fit", tables[0], "-m", path)
+        assert result.exit_code == INTERRUPTED
+        assert result.stderr == f"interrupted; the fit had ended, and its model is in {path}.\n"
+        assert load(path).is_converged_
+        path.unlink()
+
+
+def test_ctrl_c_before_incomplete_labels_are_used(
+    call, tables, tmp_path, interrupt_after
+):
+    # The fit starts with the nodes whose labels are known; one Ctrl-C ends it there.
+    table, path = tmp_path / "open.csv", tmp_path / "m.json"
+    lines = tables[0].read_text().splitlines()
+    cells = [line.split(",") for line in lines]
+    for row in cells[1::7]:
+        row[3] = ""
+    table.write_text("\n".join(map(",".join, cells)))
+    interrupt_after(4)
+    result = call("fit", table, "-m", path)
+    assert result.exit_code == INTERRUPTED, result.stderr
+    assert "the best model so far is in" in result.stderr
+    assert load(path).coef_.any()
 
 
 def test_ctrl_c_while_predicting_leaves_the_old_file(

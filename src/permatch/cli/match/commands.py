@@ -47,6 +47,7 @@ from permatch.cli.shared.steps import (
     fit_and_save,
     nothing_written_if_interrupted,
     refuse_id,
+    written_if_interrupted,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
 
@@ -140,8 +141,9 @@ def fit(
         model = kind(**options)
         model.columns_ = columns_of(table, read_as)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
-    summary = describe_fit(model, table, held_out, str(model_file), seconds)
-    print_summary(summary, as_json, show_fit)
+    with written_if_interrupted(model_file):
+        summary = describe_fit(model, table, held_out, str(model_file), seconds)
+        print_summary(summary, as_json, show_fit)
 
 
 def predict(

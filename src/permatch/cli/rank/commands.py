@@ -20,6 +20,7 @@ from permatch.cli.shared.steps import (
     nothing_written_if_interrupted,
     output,
     refuse_id,
+    written_if_interrupted,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary
 
@@ -132,8 +133,9 @@ def fit(
     from permatch.cli.rank.report import describe_fit, show_fit
 
     parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-    summary = describe_fit(model, parts, metric, str(model_file), seconds)
-    print_summary(summary, as_json, show_fit)
+    with written_if_interrupted(model_file):
+        summary = describe_fit(model, parts, metric, str(model_file), seconds)
+        print_summary(summary, as_json, show_fit)
 
 
 def predict(

@@ -12,9 +12,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, TypeVar
 
+import numpy as np
 import typer
 
 from permatch._files import whole_file
+from permatch.cli.shared.report import plural
 from permatch.cli.shared.terminal import INTERRUPTED, standard_output
 from permatch.errors import InvalidOptionError, ModelFileError
 
@@ -96,10 +98,17 @@ def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> boo
 def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
     """Fit and save a model, even if interrupted, and return the seconds the fit took."""
     began = time.perf_counter()
-    if fit_model(model, *data, **more):
+    try:
+        is_interrupted = fit_model(model, *data, **more)
+    except KeyboardInterrupt:  # between two steps: what is kept is there already
+        is_interrupted = True
+    if is_interrupted:
         leave_early(model, path)
     seconds = time.perf_counter() - began
-    model.save(path)
+    with ctrl_c_waits() as presses:
+        model.save(path)
+    if presses:
+        leave_written(path)
     return seconds
 
 
@@ -122,15 +131,59 @@ def noticing_ctrl_c() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def leave_early(model: Any, path: Path) -> None:
+@contextmanager
+def ctrl_c_waits() -> Iterator[list[int]]:
+    """Yield a list that grows with every Ctrl-C, which does nothing else meanwhile."""
+    presses: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: presses.append(number))
+    try:
+        yield presses
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leave_early(model: Any, path: Path) -> NoReturn:
     """Save an interrupted fit if it has coefficients, say so, and exit."""
-    n_alphas = len(model.cv_results_["alphas"]) if hasattr(model, "cv_results_") else None
-    if n_alphas == 0 or model.n_iter_ == 0:
-        raise KeyboardInterrupt
-    model.save(path)
-    so_far = f"{model.n_iter_} steps" if n_alphas is None else f"{n_alphas} alphas"
-    typer.echo(f"interrupted after {so_far}; the best model so far is in {path}.", err=True)
+    coef = getattr(model, "coef_", np.zeros(0))
+    is_begun = coef.any() or getattr(model, "unmatched_intercept_", 0.0) != 0.0
+    if not is_begun or not hasattr(model, "feature_names_"):
+        typer.echo(
+            "interrupted before the first step; there is no model yet, and nothing was "
+            "written.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED)
+    with ctrl_c_waits():
+        model.save(path)
+    typer.echo(
+        f"interrupted {_when(model)}; the best model so far is in {path}.", err=True
+    )
     raise typer.Exit(INTERRUPTED)
+
+
+def _when(model: Any) -> str:
+    """Say how far an interrupted fit came."""
+    if not hasattr(model, "cv_results_"):
+        return f"after {plural(int(model.n_iter_), 'step')}"
+    n_done = len(model.cv_results_["alphas"])
+    if n_done == 0:
+        return f"within the first alpha, {model.alpha_:g}, fitted to one of the folds"
+    return f"after {plural(n_done, 'alpha')}"
+
+
+def leave_written(path: Path) -> NoReturn:
+    """Say that the model was written before Ctrl-C, and exit."""
+    typer.echo(f"interrupted; the fit had ended, and its model is in {path}.", err=True)
+    raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def written_if_interrupted(path: Path) -> Iterator[None]:
+    """On Ctrl-C after a model was written, say so and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        leave_written(path)
 
 
 @contextmanager
