@@ -27,7 +27,7 @@ NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs figures clean
+.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs docs-refresh figures clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -71,11 +71,15 @@ reproduce: $(VENV)/reproduce.stamp  ## repeat the paper's experiments; DATA=fold
 	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
 	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)'))
 
-# Always from scratch: pages show the output of the current code.
+# Always from scratch: the reference shows the docstrings of the current code.
 docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
 	@rm -rf docs/_build docs/api/generated
 	$(RUN) sphinx -q -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "documentation written to docs/_build/html/index.html"
+
+# PAGES="docs/quickstart.md docs/index.md" names some; the default is all.
+docs-refresh: $(VENV)/docs.stamp  ## run the code of the pages and rewrite the outputs that changed
+	$(VENV)/bin/python docs/_ext/page_text.py $(PAGES)
 
 figures: demo  ## update the demo's picture and numbers for README and docs
 	@mkdir -p docs/results

@@ -20,7 +20,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "docstrings",
     "mathml",
-    "run_pages",
+    "site_pages",
     "reachable",
     "self_contained",
 ]

@@ -1,5 +1,6 @@
-"""The documentation: complete, links lead somewhere, code runs, numbers hold."""
+"""The documentation: complete, links lead somewhere, pages show what their code prints."""
 
+import difflib
 import importlib
 import importlib.util
 import json
@@ -38,6 +39,7 @@ def extension(name):
 
 
 page_code = extension("page_code")
+page_text = extension("page_text")
 benchmark_page = extension("benchmark_page")
 self_contained = extension("self_contained")
 reachable = extension("reachable")
@@ -84,7 +86,7 @@ def test_decision_pages_speak_of_everything_there_is_to_choose():
     estimators = (DOCS / "choosing" / "estimator.md").read_text(encoding="utf-8")
     learners = set(pm.__all__) & set(importlib.import_module("permatch.estimators").__all__)
     learners -= {"QueryScaler", "load"}
-    assert [name for name in learners if f"permatch.{name}`" not in estimators] == []
+    assert [name for name in learners if f"`pm.{name}`" not in estimators] == []
 
 
 # ---- links
@@ -109,9 +111,24 @@ def test_every_page_is_in_a_table_of_contents():
 def test_links_lead_to_files(path):
     text = path.read_text(encoding="utf-8")
     targets = re.findall(r"\]\(([^)#\s]+)", text)
-    targets += re.findall(r"\{literalinclude\} (\S+)", text)
     for target in targets:
         assert target.startswith("http") or (path.parent / target).is_file(), target
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
+def test_names_in_the_text_exist(path):
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for name in re.findall(r"(?<!`)`pm\.([\w.]*\w)[(`]", text):
+        found = pm
+        for part in name.split("."):
+            found = getattr(found, part)
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
+def test_pages_can_be_read_without_the_site(path):
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"^<!-- (?:site|run).*?^-->$", "", text, flags=re.M | re.S)
+    assert re.findall(r"^(?:```|:::)\{.*|\{[\w:]+\}`", text, re.M) == []
 
 
 def test_nothing_is_fetched_from_outside(tmp_path):
@@ -137,12 +154,15 @@ def test_what_scrolls_can_be_reached_by_keyboard():
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
 def test_prose_states_no_number_that_could_drift(path):
-    prose = page_code.without_code(path.read_text(encoding="utf-8"))
-    assert MEASURED.findall(prose) == [], "compute it: {calc}`...`"
+    prose = page_text.without_code(path.read_text(encoding="utf-8"))
+    assert MEASURED.findall(prose) == [], "compute it: 1.23<!-- =expression -->"
 
 
 def test_the_check_of_prose_sees_numbers():
-    prose = page_code.without_code("It takes 3 s, `0.5` of {calc}`x`, not $1.5$ or 12 %.")
+    prose = page_text.without_code(
+        "It takes 3 s, `0.5` of 4.5<!-- =x -->, -1 %<!-- =y -->, not $1.5$ or 12 %.\n"
+        "<!-- run\n0.1\n-->\n2.5\n<!-- end -->\n"
+    )
     assert MEASURED.findall(prose) == ["3 s", "12 %"]
 
 
@@ -165,47 +185,198 @@ def test_citation_file_and_page_name_the_same_paper():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", MARKDOWN, ids=name_of)
-def test_code_of_a_page_runs(path):
+def test_a_page_shows_what_its_code_prints(path):
     pytest.importorskip("skimage")
     pytest.importorskip("matplotlib")
-    page = page_code.PageCode(name_of(path))
-    try:
-        for step in page_code.steps(path.read_text(encoding="utf-8")):
-            if step.kind != "shell":  # commands have tests of their own
-                page.carry_out(step)
-    finally:
-        page.close()
+    text, pictures = page_text.refreshed(path)
+    shown = path.read_text(encoding="utf-8")
+    changes = difflib.unified_diff(
+        shown.splitlines(), text.splitlines(), "shown", "printed"
+    )
+    advice = f"make docs-refresh PAGES=docs/{name_of(path)}"
+    assert "\n".join(changes) == "", advice
+    assert [picture.name for picture in pictures] == [], advice
 
 
-def test_steps_are_found_in_order():
-    text = "a {calc}`1 + 1`\n\n```{run}\n:hide-code:\n\nx = 2\nx\n```\n{calc}`x`\n"
-    kinds = [(step.kind, step.source, step.line) for step in page_code.steps(text)]
-    assert kinds == [("calc", "1 + 1", 1), ("run", "x = 2\nx\n", 3), ("calc", "x", 9)]
+@pytest.fixture
+def refresh(tmp_path):
+    """Return a function that refreshes a text as a page."""
+
+    def as_page(text):
+        path = tmp_path / "page.md"
+        path.write_text(text, encoding="utf-8")
+        return page_text.refreshed(path)
+
+    return as_page
+
+
+STALE = """\
+<!-- run
+x = 2
+-->
+
+```python
+print("a", x)
+x
+```
+
+It is 7<!-- =x --> and 7.00 %<!-- =100 / 3 -->, or 0<!-- ="1e-4" -->.
+
+<!-- run exactly
+print("| a |\\n|---|\\n| 1 |")
+-->
+
+```console
+$ echo one \\
+    two
+$ echo three > file.txt
+$ cat file.txt
+two
+```
+
+<!-- not run -->
+```python
+1 / 0
+```
+"""
+FRESH = """\
+<!-- run
+x = 2
+-->
+
+```python
+print("a", x)
+x
+```
+
+```text
+a 2
+2
+```
+
+It is 2<!-- =x --> and 33.33 %<!-- =100 / 3 -->, or 1e-4<!-- ="1e-4" -->.
+
+<!-- run exactly
+print("| a |\\n|---|\\n| 1 |")
+-->
+
+| a |
+|---|
+| 1 |
+
+<!-- end -->
+
+```console
+$ echo one \\
+    two
+one two
+$ echo three > file.txt
+$ cat file.txt
+three
+```
+
+<!-- not run -->
+```python
+1 / 0
+```
+"""
+
+
+def test_outputs_are_written_where_they_belong(refresh):
+    assert refresh(STALE) == (FRESH, {})
+    assert refresh(FRESH) == (FRESH, {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a 2\n2\n", "a 3\n2\n"),
+        ("---|\n| 1 |", "---|\n| 1.0 |"),  # exactly
+        ("\n| 1 |\n", "\n"),
+        ("three\n```", "```"),
+        ("```text\na 2\n2\n```\n\n", ""),
+    ],
+)
+def test_a_drift_is_seen(refresh, before, after):
+    assert FRESH.count(before) == 1
+    assert refresh(FRESH.replace(before, after)) == (FRESH, {})
+
+
+def test_output_without_its_cause_is_removed(refresh):
+    assert refresh("```python\nx = 1\n```\n\n```text\n1\n```\n") == (
+        "```python\nx = 1\n```\n",
+        {},
+    )
+
+
+def test_figures_are_compared_by_what_they_show(refresh, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    code = (
+        "from matplotlib import pyplot\n_ = pyplot.figure(figsize=(2, 1)).text(0, 0, {!r})"
+    )
+    page = f"```python\n{code}\n```\n\n![words](words.png)\n"
+    text, pictures = refresh(page.format("a"))
+    assert text == page.format("a")
+    assert list(pictures) == [tmp_path / "words.png"]
+    (tmp_path / "words.png").write_bytes(pictures[tmp_path / "words.png"])
+    assert refresh(page.format("a"))[1] == {}
+    assert refresh(page.format("█████████████"))[1] != {}
+    with pytest.raises(page_text.PageCodeError, match="draws 1 figures"):
+        refresh(f"```python\n{code}\n```\n".format("a"))
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "is_alike"),
+    [
+        ("links  12", "links 12", True),
+        ("links 12", "links 13", False),
+        ("links 1200", "links 1201", True),
+        ("0.978 of", "0.979 of", True),
+        ("0.978 of", "0.998 of", False),
+        ("took 0.3 s", "took 12 s", True),
+        ("took 0.3 s", "took 0.3 kg", False),
+        ("error 3e-15", "error 0e+00", True),
+        ("error 3e-3", "error 4e-3", False),
+        ("a\n...\nz", "a\nb 1\nc 2\nz", True),
+        ("a\n...\nz", "a\nb", False),
+        ("...", "", True),
+        ("a1, b2", "a1, b3", False),
+        ("-1.5", "1.5", False),
+        ("[0. 1.]", "[0. 1.]", True),
+        ("1,000", "1,010", True),
+        ("", "a", False),
+        ("a", "", False),
+    ],
+)
+def test_outputs_are_alike_if_words_agree_and_numbers_nearly(wanted, got, is_alike):
+    assert page_text.is_alike(wanted, got) == is_alike
 
 
 def test_a_page_keeps_its_names_and_its_folder():
-    page = page_code.PageCode("page")
     before = Path.cwd()
-    assert page.run("x = 3\nprint('a')\nx").text == "a\n3\n"
-    page.run("import pathlib\n_ = pathlib.Path('file.txt').write_text('seen')")
-    assert page.shell("cat file.txt").text == "$ cat file.txt\nseen"
-    assert page.evaluate("x + 1") == "4"
-    assert Path.cwd() == before
-    page.close()
+    with page_code.PageCode("page") as page:
+        assert page.run("x = 3\nprint('a')\nx").text == "a\n3\n"
+        page.run("import pathlib\n_ = pathlib.Path('file.txt').write_text('seen')")
+        assert page.shell("cat file.txt") == "seen\n"
+        assert page.evaluate("x + 1") == 4
+        assert page.shell("permatch --version").startswith("permatch")
+        assert Path.cwd() == before
     assert not page.folder.exists()
 
 
 def test_a_step_that_fails_is_shown():
-    page = page_code.PageCode("a page")
-    with pytest.raises(
-        page_code.PageCodeError, match=r"(?s)a page.*1 / 0.*ZeroDivisionError"
-    ):
-        page.run("1 / 0")
-    with pytest.raises(page_code.PageCodeError, match=r"`false` failed with status 1"):
-        page.shell("false")
-    with pytest.raises(page_code.PageCodeError, match="UserWarning"):
-        page.run("import warnings\nwarnings.warn('no')")
-    page.close()
+    with page_code.PageCode("a page") as page:
+        with pytest.raises(
+            page_code.PageCodeError, match=r"(?s)a page.*1 / 0.*ZeroDivisionError"
+        ):
+            page.run("1 / 0")
+        with pytest.raises(page_code.PageCodeError, match=r"`false` failed with status 1"):
+            page.shell("false")
+        with pytest.raises(page_code.PageCodeError, match=r"failed with status 2"):
+            page.shell("permatch --no-such-option")
+        with pytest.raises(page_code.PageCodeError, match="UserWarning"):
+            page.run("import warnings\nwarnings.warn('no')")
 
 
 # ---- the benchmark page

@@ -1,6 +1,5 @@
 """The benchmark page, from the file that ``make bench`` wrote."""
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -8,14 +7,12 @@ from typing import Any
 HOW_TO = """```sh
 make bench                                # all benchmarks; several minutes
 make bench BENCH_ARGS="--quick"           # fewer repeats, smaller sizes
-make docs                                 # rebuild this page with the results
+make docs-refresh                         # put the results into this page
 ```"""
 
-ABSENT = f"""````{{admonition}} No results yet
-The file `benchmarks/results.json` is missing. To measure on this machine:
+ABSENT = f"""No results yet: the file `benchmarks/results.json` is missing. To measure:
 
 {HOW_TO}
-````
 """
 
 
@@ -41,13 +38,11 @@ def page(results: Path, picture: Path | None = None) -> str:
         ]
         lines.append("")
     if picture is not None and picture.is_file():
-        data = base64.b64encode(picture.read_bytes()).decode()
         lines += [
             "## Error against time",
             "",
-            '<img alt="Largest error of a marginal against time, one line per engine; '
-            'the tables above contain the same data." '
-            f'src="data:image/png;base64,{data}">',
+            "![Largest error of a marginal against time, one line per engine; the tables "
+            f"above contain the same data.](../{picture.parent.name}/{picture.name})",
             "",
         ]
     lines += ["## Run them yourself", "", HOW_TO, ""]

@@ -1,13 +1,7 @@
 """Run the code that stands in a page, and keep what it prints and draws.
 
-A page is Markdown.  Its steps are carried out in order, in one namespace and one empty
-working folder:
-
-    ```{run}        Python; what it prints and the value of a last expression are shown
-    ```{shell}      commands, one per line; what they print is shown
-    {calc}`...`     a Python expression; its value stands in the text
-
-Nothing here knows of Sphinx, so that tests can run a page without building the site.
+The pieces of a page are run in order, in one namespace and one empty working folder.
+Nothing here knows of Markdown or Sphinx; `page_text` finds the pieces.
 """
 
 import ast
@@ -15,6 +9,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,17 +22,15 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-#: Characters per line of what is printed; wider lines have to be scrolled on the site.
+#: Characters per line of what is printed; wider lines have to be scrolled on a page.
 WIDTH = 84
+#: Pixels per inch of figures: sharp on a screen with two pixels for one.
+DPI = 144
 
-_FENCE = re.compile(
-    r"^(?P<ticks>`{3,})\{(?P<kind>run|shell)\}[^\n]*\n(?P<body>.*?)^(?P=ticks)[ ]*$"
-    r"|\{calc\}(?P<quote>`+)(?P<expression>.+?)(?P=quote)",
-    re.MULTILINE | re.DOTALL,
-)
-_OPTION = re.compile(r"^:[\w-]+:.*$")
 #: The command is there even where the package is not installed.
 _PRELUDE = f'permatch() {{ "{sys.executable}" -m permatch "$@"; }}\n'
+#: A line with any of these needs a shell.
+_FOR_SHELLS = re.compile(r"[|&;<>()$`*?#~\n]")
 
 
 class PageCodeError(Exception):
@@ -45,20 +38,11 @@ class PageCodeError(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
-    """One piece of code of a page: its kind, what to run, and its line in the file."""
-
-    kind: str
-    source: str
-    line: int
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """What a step printed, and the figures it left open, as SVG."""
+    """What a step printed, and the figures it left open, as PNG."""
 
     text: str = ""
-    figures: list[str] = field(default_factory=list)
+    figures: list[bytes] = field(default_factory=list)
 
 
 class PageCode:
@@ -78,15 +62,12 @@ class PageCode:
             sys.path.append(str(HERE))
         self.folder = Path(tempfile.mkdtemp(prefix="permatch-docs-"))
 
-    def close(self) -> None:
+    def __enter__(self) -> "PageCode":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Remove the working folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def carry_out(self, step: Step) -> Outcome:
-        """Run one step, whatever its kind."""
-        if step.kind == "calc":
-            return Outcome(self.evaluate(step.source))
-        return self.shell(step.source) if step.kind == "shell" else self.run(step.source)
 
     def run(self, source: str) -> Outcome:
         """Run Python; the value of a last expression is shown as a prompt would show it."""
@@ -100,34 +81,48 @@ class PageCode:
                 value = eval(compile(last, f"<{self.name}>", "eval"), self.names)
                 if value is not None and not _is_artist(value):
                     print(repr(value))
-        return Outcome(printed.getvalue(), _take_figures())
+            figures = _take_figures()
+        return Outcome(_tidy(printed.getvalue()), figures)
 
-    def shell(self, source: str) -> Outcome:
-        """Run commands, one per line; a line that ends in a backslash goes on."""
-        commands = source.replace("\\\n", "\\\0").splitlines()
-        shown = []
-        for command in (line.replace("\0", "\n") for line in commands if line.strip()):
-            done = subprocess.run(
-                ["bash", "-c", _PRELUDE + command],
-                cwd=self.folder,
-                env=_environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
+    def shell(self, command: str) -> str:
+        """Run a command and return what it printed."""
+        words = [] if _FOR_SHELLS.search(command) else shlex.split(command)
+        is_own = words[:1] == ["permatch"]
+        status, told = self._own(words[1:]) if is_own else self._bash(command)
+        if status:
+            raise PageCodeError(
+                f"{self.name}: `{command}` failed with status {status}:\n{told}"
             )
-            if done.returncode:
-                raise PageCodeError(
-                    f"{self.name}: `{command}` failed with status {done.returncode}:\n"
-                    + done.stdout
-                )
-            told = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-            shown.append(f"$ {command}\n{told}".rstrip())
-        return Outcome("\n".join(shown))
+        return _tidy(told)
 
-    def evaluate(self, source: str) -> str:
-        """Return the value of an expression as text."""
+    def evaluate(self, source: str) -> Any:
+        """Return the value of an expression."""
         with self._at_work(source):
-            return str(eval(source, self.names))
+            return eval(source, self.names)
+
+    def _own(self, words: list[str]) -> tuple[int, str]:
+        """Call the command in this process, where its kernels are loaded already."""
+        from typer.testing import CliRunner
+
+        from permatch.cli.main import app
+
+        with self._at_work(shlex.join(["permatch", *words])):
+            done = CliRunner().invoke(app, words, env=_PLAIN, prog_name="permatch")
+        return done.exit_code, done.output
+
+    def _bash(self, command: str) -> tuple[int, str]:
+        source = os.pathsep.join(
+            filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
+        )
+        done = subprocess.run(
+            ["bash", "-c", _PRELUDE + command],
+            cwd=self.folder,
+            env={**os.environ, **_PLAIN, "PYTHONPATH": source},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.returncode, done.stdout
 
     @contextlib.contextmanager
     def _at_work(self, source: str):
@@ -146,27 +141,19 @@ class PageCode:
             os.chdir(before)
 
 
-def steps(text: str) -> list[Step]:
-    """Return the steps of a page in order."""
-    found = []
-    for match in _FENCE.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        if match["expression"]:
-            found.append(Step("calc", match["expression"].strip(), line))
-            continue
-        lines = match["body"].splitlines()
-        while lines and (_OPTION.match(lines[0]) or not lines[0].strip()):
-            lines.pop(0)
-        found.append(Step(match["kind"], "\n".join(lines) + "\n", line))
-    return found
+#: What commands are told: plain output, one width.
+_PLAIN = {
+    "COLUMNS": str(WIDTH),
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "PYTHONIOENCODING": "utf-8",
+}
 
 
-def without_code(text: str) -> str:
-    """Return the prose of a page: no fences, no code, no formulas, no addresses."""
-    text = re.sub(r"^(`{3,}).*?^\1[ ]*$", "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", "", text, flags=re.DOTALL)
-    text = re.sub(r"(`+)(?!`).+?\1", "", text, flags=re.DOTALL)
-    return re.sub(r"\]\([^)]*\)|<[^>]*>", "", text)
+def _tidy(text: str) -> str:
+    """Return text without spaces at the ends of lines and empty lines at its end."""
+    lines = "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+    return lines + "\n" if lines else ""
 
 
 def _is_artist(value: Any) -> bool:
@@ -174,32 +161,22 @@ def _is_artist(value: Any) -> bool:
     return type(value).__module__.startswith("matplotlib.")
 
 
-def _take_figures() -> list[str]:
-    """Return the open figures as SVG and close them."""
+def _take_figures() -> list[bytes]:
+    """Return the open figures as PNG and close them."""
     if "matplotlib.pyplot" not in sys.modules:
         return []
     from matplotlib import pyplot
 
-    from permatch.pages import figure_svg
-
-    svgs = []
+    taken = []
     for number in pyplot.get_fignums():
-        with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "permatch"}):
-            svgs.append(figure_svg(pyplot.figure(number)))
+        buffer = io.BytesIO()
+        pyplot.figure(number).savefig(
+            buffer,
+            dpi=DPI,
+            bbox_inches="tight",
+            facecolor="white",
+            metadata={"Software": None},
+        )
+        taken.append(buffer.getvalue())
     pyplot.close("all")
-    return svgs
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of commands: this source, plain output, one width."""
-    source = os.pathsep.join(
-        filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
-    )
-    return {
-        **os.environ,
-        "PYTHONPATH": source,
-        "COLUMNS": str(WIDTH),
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "PYTHONIOENCODING": "utf-8",
-    }
+    return taken

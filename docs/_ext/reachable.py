@@ -9,7 +9,7 @@ from pathlib import Path
 
 #: Elements that may be wider than the screen.
 _SCROLLING = re.compile(
-    r"<(pre|div class=\"math[^\"]*\"|div class=\"table-wrapper[^\"]*\"|div class=\"paper\")"
+    r"<(pre|div class=\"math[^\"]*\"|div class=\"table-wrapper[^\"]*\")"
     r"(?![^>]*tabindex)"
 )
 _PARAMETERS = re.compile(r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>")
