@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import permatch
-from permatch import datasets, decoding, inference, metrics, tracking
+from permatch import datasets, decoding, features, inference, metrics, tracking
 
 PARAMETERS = re.compile(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", re.M | re.S)
 NAME = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :.*)?$", re.M)
@@ -31,7 +31,8 @@ def accepted(thing: Any) -> list[str]:
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Yield every public function, class and method with a signature of its own."""
-    for module in (permatch, inference, decoding, metrics, datasets, tracking):
+    rooms = permatch, inference, decoding, metrics, datasets, features, tracking
+    for module in rooms:
         for name in module.__all__:
             thing = getattr(module, name)
             if inspect.isfunction(thing):

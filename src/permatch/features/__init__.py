@@ -1,5 +1,7 @@
-"""Raw data in, node features out."""
+"""Raw data in, features of nodes and of pairs out."""
 
+from permatch.features.candidates import candidate_pairs
+from permatch.features.comparisons import Comparison, compare_pairs
 from permatch.features.shape_context import shape_context
 
-__all__ = ["shape_context"]
+__all__ = ["Comparison", "candidate_pairs", "compare_pairs", "shape_context"]
