@@ -12,8 +12,14 @@ def page() -> str:
 
     from permatch.cli.main import app
 
-    lines = []
-    for words, _ in commands(get_command(app)):
+    found = list(commands(get_command(app)))
+    lines = ["| command | purpose |", "|---|---|"]
+    for words, command in found:
+        name = " ".join(["permatch", *words])
+        purpose = command.get_short_help_str(limit=200).rstrip(".")
+        lines.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {purpose} |")
+    lines.append("")
+    for words, _ in found:
         depth = "#" * (2 + (len(words) > 1))
         lines += [f"{depth} `{' '.join(['permatch', *words])}`", "", "```text"]
         lines += [*help_of(app, words), "```", ""]
