@@ -256,6 +256,7 @@ def test_an_error_is_accepted_where_it_is_asked_for(rng):
     found = infer_association(likelihood, tol=0.1, budget=0.03)
     assert not found.is_exact
     assert np.abs(found.probabilities - exact).max() < 0.1
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0, atol=1e-12)
     low, high = found.bounds
     assert (low - 1e-12 <= exact).all()
     assert (exact <= high + 1e-12).all()

@@ -41,7 +41,8 @@ class Association:
     Attributes
     ----------
     probabilities : ndarray (tracks, detections + 1), stack or list, as the likelihoods
-        Column 0: the track was not detected; column j + 1: detection j belongs to it.
+        Column 0: the track was not detected; column j + 1: detection j belongs to it.  Rows
+        sum to 1.
     unassigned : ndarray (detections,), stack or list
         Probability that a detection belongs to no track: clutter, or a new target.
     log_likelihood : float or ndarray (frames,)
@@ -242,8 +243,13 @@ def _told(frames: Frames, answer: InferenceResult) -> Association:
     bounds, of_missed = answer.marginal_bounds, answer.unmatched_left_bounds
     if bounds is not None:
         bounds = tuple(map(frames.matrices, bounds, of_missed))
+    pairs, missed = answer.marginals, answer.unmatched_left
+    if not answer.is_exact:  # estimates of one row come from several places
+        left = frames.problem.structure.left
+        total = missed + np.bincount(left, pairs, len(missed))
+        pairs, missed = pairs / total[left], missed / total
     return Association(
-        frames.matrices(answer.marginals, answer.unmatched_left),
+        frames.matrices(pairs, missed),
         frames.per_detection(answer.unmatched_right),
         frames.per_frame(answer.log_partition),
         answer.is_exact,

@@ -1,0 +1,1 @@
+"""Parts for the frameworks of others; each module needs an extra of its own."""
