@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     )
     from permatch.known import Known
     from permatch.labels import EdgeLabels
+    from permatch.linking import Links, link
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
     from permatch.tracking import associate
@@ -93,6 +94,7 @@ __all__ = [
     "KBest",
     "Known",
     "LinkCosts",
+    "Links",
     "MAPMatching",
     "MAPMatchingCV",
     "MatchingDistribution",
@@ -118,6 +120,7 @@ __all__ = [
     "errors",
     "infer",
     "k_best",
+    "link",
     "load",
     "log_partition",
     "log_partition_bounds",
@@ -143,6 +146,7 @@ _HOMES = {
     "KBest": "permatch.decoding",
     "Known": "permatch.known",
     "LinkCosts": "permatch.decoding",
+    "Links": "permatch.linking",
     "MAPMatching": "permatch.estimators",
     "MAPMatchingCV": "permatch.estimators",
     "MatchingDistribution": "permatch.distribution",
@@ -166,6 +170,7 @@ _HOMES = {
     "best_matching": "permatch.decoding",
     "infer": "permatch.inference",
     "k_best": "permatch.decoding",
+    "link": "permatch.linking",
     "load": "permatch.estimators",
     "log_partition": "permatch.inference",
     "log_partition_bounds": "permatch.inference",
@@ -180,6 +185,7 @@ _ROOMS = (
     "estimators",
     "features",
     "inference",
+    "linking",
     "metrics",
     "plots",
     "tracking",

@@ -8,6 +8,7 @@ from permatch._version import __version__
 from permatch.cli.demo import demo
 from permatch.cli.engines import engines
 from permatch.cli.infer import infer
+from permatch.cli.link.commands import DefaultGroup, link
 from permatch.cli.match.commands import match
 from permatch.cli.rank.commands import rank
 from permatch.cli.shared.options import Debug
@@ -51,6 +52,7 @@ def main(
       permatch demo                    see it work, with a page of pictures
       permatch infer scores.csv        probabilities for a matrix of scores
       permatch infer --help            how that matrix is written
+      permatch link pairs.csv          link two tables, from scored pairs
       permatch match --help            learn the scores from examples
       permatch rank --help             learn to rank from judged lists
     """
@@ -59,5 +61,8 @@ def main(
 add(app, demo, is_reader=False)
 add(app, infer)
 add(app, engines, is_reader=False)
+app.add_typer(
+    link, name="link", cls=DefaultGroup, help="Link two tables, from scored pairs."
+)
 app.add_typer(match, name="match", cls=Group)
 app.add_typer(rank, name="rank", cls=Group)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,7 +33,7 @@ _INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 class Roles:
     """The role of each column; features None means all other numeric columns.
 
-    `graph` None means the column ``graph`` if the table has one.
+    `graph` None means the column ``graph`` if the table has one and `has_graphs` is true.
     """
 
     graph: str | None
@@ -42,6 +42,15 @@ class Roles:
     label: str
     features: tuple[str, ...] | None
     has_labels_read: bool = True
+    has_graphs: bool = True
+
+    def fits(self, header: list[str]) -> bool:
+        """Return whether a table with these columns has all that are needed."""
+        return set(self.required) <= set(header)
+
+    def chosen(self, header: list[str]) -> "Roles":
+        """Return the roles: those given."""
+        return self
 
     @property
     def required(self) -> list[str]:
@@ -54,10 +63,28 @@ class Roles:
         """Return the columns that together name an edge: graph if there is one, nodes."""
         taken = {self.left, self.right, self.label, *(self.features or [])}
         graph = self.graph
-        if graph is None and "graph" in header and "graph" not in taken:
+        is_open = graph is None and self.has_graphs
+        if is_open and "graph" in header and "graph" not in taken:
             graph = "graph"
         ids = [self.left, self.right]
         return ids if graph is None else [graph, *ids]
+
+
+class RoleChoice(Protocol):
+    """Roles that are given, or that follow from the columns of a table."""
+
+    @property
+    def required(self) -> list[str]:
+        """The columns that a table should have."""
+        ...
+
+    def fits(self, header: list[str]) -> bool:
+        """Return whether a table with these columns will do."""
+        ...
+
+    def chosen(self, header: list[str]) -> Roles:
+        """Return the roles of the columns of a table, or raise `TableError`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

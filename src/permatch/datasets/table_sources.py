@@ -16,6 +16,7 @@ from permatch.datasets.arrow_sources import (
 from permatch.datasets.columns import (
     Block,
     Columns,
+    RoleChoice,
     Roles,
     check_header,
     check_roles,
@@ -25,9 +26,10 @@ from permatch.datasets.table_text import DELIMITERS, Beginning, read_text
 from permatch.errors import TableError
 
 
-def read_columns(source: Any, roles: Roles, max_bytes: int | None = None) -> Columns:
+def read_columns(source: Any, roles: RoleChoice, max_bytes: int | None = None) -> Columns:
     """Read a path, an open text file, a data frame or a mapping of columns."""
-    check_roles(roles)
+    if isinstance(roles, Roles):
+        check_roles(roles)
     if isinstance(source, str | Path):
         return _read_file(Path(source), roles, max_bytes)
     if isinstance(source, io.TextIOBase):
@@ -44,7 +46,7 @@ def read_columns(source: Any, roles: Roles, max_bytes: int | None = None) -> Col
     )
 
 
-def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
+def _read_file(path: Path, roles: RoleChoice, max_bytes: int | None) -> Columns:
     gauge = Gauge(str(path), TableError, max_bytes)
     with path.open("rb") as file:
         magic = file.read(4)
@@ -57,7 +59,7 @@ def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
     def quick(start: Beginning) -> Columns | None:
         again = Gauge(str(path), TableError, max_bytes)
         with opener(path, "rb") as file:
-            return read_large_text(file, again, start, roles)
+            return read_large_text(file, again, start, roles.chosen(start.header))
 
     with opener(path, "rb") as file, gauge.text(file) as text, gauge.csv_fields():
         return read_text(
@@ -65,15 +67,19 @@ def _read_file(path: Path, roles: Roles, max_bytes: int | None) -> Columns:
         )
 
 
-def _read_frame(frame: Any, name: str, roles: Roles) -> Columns:
+def _read_frame(frame: Any, name: str, choice: RoleChoice) -> Columns:
     """Read a mapping of columns, or anything like a data frame."""
     keys = column_keys(frame)
     header = [str(key) for key in keys]
+    roles = choice.chosen(header)
     check_header(header, roles, name)
-    cells = [as_array(frame[key]) for key in keys]
+    # Where features are named, other columns may hold anything.
+    named = [*roles.ids(header), roles.label, *(roles.features or [])]
+    used = set(header if roles.features is None else named)
+    cells: list[Any] = [as_array(frame[key]) if str(key) in used else () for key in keys]
     shape = cells[header.index(roles.left)].shape
     for key, column in zip(header, cells, strict=True):
-        if column.ndim != 1 or column.shape != shape:
+        if key in used and (column.ndim != 1 or column.shape != shape):
             raise TableError(
                 f"the columns of a table must be lists of equal length; {roles.left!r} "
                 f"has shape {shape}, {key!r} has {column.shape}."

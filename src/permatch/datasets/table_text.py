@@ -11,7 +11,7 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from permatch._files import csv_problem
-from permatch.datasets.columns import Block, Columns, Roles, check_header, gather
+from permatch.datasets.columns import Block, Columns, RoleChoice, check_header, gather
 from permatch.errors import TableError
 
 #: Rows of text turned into numbers at a time.
@@ -34,7 +34,7 @@ class Beginning:
 def read_text(
     lines: Iterator[str],
     name: str,
-    roles: Roles,
+    choice: RoleChoice,
     delimiters: str = DELIMITERS,
     quick: Callable[[Beginning], Columns | None] | None = None,
 ) -> Columns:
@@ -46,9 +46,10 @@ def read_text(
         if not line:
             raise TableError(
                 f"{name} must hold a table of edges; it is empty. Write a header with the "
-                f"columns {', '.join(roles.required)}, then one line per edge."
+                f"columns {', '.join(choice.required)}, then one line per edge."
             )
-        header, delimiter = _split_header(line, roles, delimiters)
+        header, delimiter = _split_header(line, choice, delimiters)
+        roles = choice.chosen(header)
         check_header(header, roles, name)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         blocks = _blocks(reader, name, header, n_read)
@@ -82,14 +83,14 @@ def _damage_reported(name: str) -> Iterator[None]:
         ) from err
 
 
-def _split_header(line: str, roles: Roles, delimiters: str) -> tuple[list[str], str]:
+def _split_header(line: str, choice: RoleChoice, delimiters: str) -> tuple[list[str], str]:
     """Return the column names and the delimiter, the one that yields those needed."""
     candidates = sorted(delimiters, key=line.count, reverse=True)
     headers = [
         [cell.strip() for cell in next(csv.reader([line], delimiter=mark))]
         for mark in candidates
     ]
-    is_complete = [set(roles.required) <= set(header) for header in headers]
+    is_complete = [choice.fits(header) for header in headers]
     best = is_complete.index(True) if any(is_complete) else 0
     return headers[best], candidates[best]
 

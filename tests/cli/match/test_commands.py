@@ -657,9 +657,7 @@ def test_ctrl_c_while_the_last_fit_is_prepared(call, tables, tmp_path, monkeypat
     assert load(path).coef_.any()
 
 
-def test_ctrl_c_while_the_model_is_written_or_reported(
-    call, tables, tmp_path, monkeypatch
-):
+def test_ctrl_c_while_the_model_is_written_or_reported(call, tables, tmp_path, monkeypatch):
     from permatch.estimators import MAPMatching
 
     path = tmp_path / "m.json"
@@ -674,14 +672,15 @@ def test_ctrl_c_while_the_model_is_written_or_reported(
             patch.setattr(MAPMatching, name, interrupted)
             result = call("fit", tables[0], "-m", path)
         assert result.exit_code == INTERRUPTED
-        assert result.stderr == f"interrupted; the fit had ended, and its model is in {path}.\n"
+        assert (
+            result.stderr
+            == f"interrupted; the fit had ended, and its model is in {path}.\n"
+        )
         assert load(path).is_converged_
         path.unlink()
 
 
-def test_ctrl_c_before_incomplete_labels_are_used(
-    call, tables, tmp_path, interrupt_after
-):
+def test_ctrl_c_before_incomplete_labels_are_used(call, tables, tmp_path, interrupt_after):
     # The fit starts with the nodes whose labels are known; one Ctrl-C ends it there.
     table, path = tmp_path / "open.csv", tmp_path / "m.json"
     lines = tables[0].read_text().splitlines()

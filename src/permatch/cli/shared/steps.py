@@ -155,9 +155,7 @@ def leave_early(model: Any, path: Path) -> NoReturn:
         raise typer.Exit(INTERRUPTED)
     with ctrl_c_waits():
         model.save(path)
-    typer.echo(
-        f"interrupted {_when(model)}; the best model so far is in {path}.", err=True
-    )
+    typer.echo(f"interrupted {_when(model)}; the best model so far is in {path}.", err=True)
     raise typer.Exit(INTERRUPTED)
 
 

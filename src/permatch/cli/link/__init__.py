@@ -1,0 +1,1 @@
+"""``permatch link``: scored pairs to links."""

@@ -1,0 +1,124 @@
+"""From probabilities to decisions: link, no link, or review.
+
+Linking the pair (i, j) instead of leaving record i without a link gains
+
+    missed (1 - a_i) - false a_i - wrong (1 - a_i - p_ij)
+
+in expected cost, where p_ij is the probability of the pair and a_i that of having no
+partner.  The decisions with the least expected cost are the assignment that gains most.
+Where probabilities are known only to lie in intervals, so do the gains: a pair is decided
+if every value in the intervals decides it in the same way, and is left for review if not.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.decoding.bayes import ABSTAINED, LinkCosts, bayes_assignment
+from permatch.linking.solving import Answer
+from permatch.problems import Problem
+
+NO_LINK, LINK, REVIEW = 0, 1, 2
+#: The words of the column ``decision``.
+WORDS = ("no link", "link", "review")
+# Rounds in which links that are certain free what competes with them.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Intervals of what linking a pair gains, on the edges of a problem."""
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def build(cls, problem: Problem, answer: Answer, costs: LinkCosts) -> "Gains":
+        """Return the gains of all pairs."""
+        constant = costs.missed - costs.wrong
+        by_alone = costs.wrong - costs.missed - costs.false
+        ends = [end[problem.structure.left] for end in answer.left_ends]
+        if by_alone < 0.0:
+            ends.reverse()
+        low = constant + by_alone * ends[0] + costs.wrong * answer.low
+        high = constant + by_alone * ends[1] + costs.wrong * answer.high
+        return cls(low, high)
+
+
+def decide(problem: Problem, answer: Answer, costs: LinkCosts) -> IntArray:
+    """Return the decision on every edge: NO_LINK, LINK or REVIEW."""
+    structure = problem.structure
+    matching = bayes_assignment(problem, answer.marginals, answer.left, costs)
+    decisions = np.where(matching[structure.left] == structure.right, LINK, NO_LINK)
+    if (matching == ABSTAINED).any():
+        _mark_reviews(problem, answer, costs, matching == ABSTAINED, decisions)
+    if not answer.is_exact.all():
+        certain = _certain(problem, Gains.build(problem, answer, costs))
+        is_open = ~answer.is_exact & (decisions != REVIEW)
+        # An abstention that was decided by a point stays: it costs no mistake.
+        decisions[is_open] = certain[is_open]
+    return decisions
+
+
+def _mark_reviews(
+    problem: Problem,
+    answer: Answer,
+    costs: LinkCosts,
+    is_abstained: BoolArray,
+    decisions: IntArray,
+) -> None:
+    """Mark the likeliest pairs of records left to a person.
+
+    So many that a link among the others is less of a risk than the person costs.
+    """
+    structure = problem.structure
+    edges = np.flatnonzero(is_abstained[structure.left])
+    order = edges[np.lexsort((answer.marginals[edges], structure.left[edges]))]
+    left = structure.left[order]
+    sums = np.cumsum(answer.marginals[order])
+    starts = np.flatnonzero(np.r_[True, left[1:] != left[:-1]])
+    before = np.r_[0.0, sums][starts]
+    so_far = sums - np.repeat(before, np.diff(np.r_[starts, len(order)]))
+    risk = costs.missed * so_far
+    decisions[order[risk > (costs.abstain or 0.0)]] = REVIEW
+
+
+def _certain(problem: Problem, gains: Gains) -> IntArray:
+    """Return the decisions that hold for all gains in the intervals; REVIEW elsewhere.
+
+    A pair is linked in every best assignment if it gains more than the best other pair of
+    each of its two records together.
+    """
+    structure = problem.structure
+    left, right = structure.left, structure.right
+    decisions = np.full(structure.n_edges, REVIEW)
+    decisions[gains.high <= 0.0] = NO_LINK
+    for _ in range(_ROUNDS):
+        is_open = decisions == REVIEW
+        rivals = _best_other(gains.high, left, structure.n_left, is_open)
+        rivals += _best_other(gains.high, right, structure.n_right, is_open)
+        is_link = is_open & (gains.low > rivals)
+        if not is_link.any():
+            break
+        decisions[is_link] = LINK
+        taken_left = np.zeros(structure.n_left, dtype=bool)
+        taken_right = np.zeros(structure.n_right, dtype=bool)
+        taken_left[left[is_link]] = True
+        taken_right[right[is_link]] = True
+        decisions[is_open & ~is_link & (taken_left[left] | taken_right[right])] = NO_LINK
+    return decisions
+
+
+def _best_other(
+    gains: FloatArray, nodes: IntArray, n_nodes: int, is_open: BoolArray
+) -> FloatArray:
+    """Return, for every edge, the most that another open edge of its node may gain."""
+    own = np.where(is_open, np.maximum(gains, 0.0), 0.0)
+    best = np.zeros(n_nodes)
+    np.maximum.at(best, nodes, own)
+    is_best = own == best[nodes]
+    ties = np.bincount(nodes[is_best], minlength=n_nodes)
+    second = np.zeros(n_nodes)
+    np.maximum.at(second, nodes[~is_best], own[~is_best])
+    return np.where(is_best & (ties[nodes] < 2), second[nodes], best[nodes])

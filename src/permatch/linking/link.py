@@ -1,0 +1,202 @@
+"""`link`: from scored pairs to one-to-one probabilities and decisions."""
+
+import math
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from permatch._parallel import Job
+from permatch._types import FloatArray, IntArray
+from permatch._validation import check_jobs
+from permatch.decoding.bayes import LinkCosts
+from permatch.errors import InvalidOptionError
+from permatch.linking.counting import find_offset, keep_count
+from permatch.linking.decisions import WORDS, decide
+from permatch.linking.links import Links, build_table, check_names
+from permatch.linking.odds import log_odds
+from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
+from permatch.linking.solving import Answer, Solver
+from permatch.problems import Problem, Structure
+
+
+def link(
+    pairs: Any,
+    *,
+    left: str | None = None,
+    right: str | None = None,
+    probability: str | None = None,
+    weight: str | None = None,
+    score: str | None = None,
+    unmatched: float = 0.0,
+    expected_links: Literal["pairs"] | float | None = "pairs",
+    costs: LinkCosts | None = None,
+    tol: float = 0.01,
+    budget: float | None = 5.0,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> Links:
+    """Link the records of two tables one-to-one, from the probabilities of pairs.
+
+    A pair classifier or a linker says of every pair by itself how likely it is that the two
+    records belong together.  `link` computes how likely that is if no record has two
+    partners, and decides.
+
+    Parameters
+    ----------
+    pairs : DataFrame, mapping, path, or the result of a linker
+        A row per candidate pair; others cannot be linked.  A data frame (pandas, Polars,
+        Arrow, or anything with ``__arrow_c_stream__``), a mapping of columns, a CSV, TSV or
+        Parquet file, a result of splink, a pandas object whose MultiIndex holds the ids, as
+        recordlinkage's, or an array with the fields ``pairs`` and ``score``, as dedupe's.
+    left, right : str, optional
+        The columns of the ids of the two records.  Default: ``unique_id_l`` and
+        ``unique_id_r``, ``left`` and ``right``, or similar names.
+    probability, weight, score : str, optional
+        The column that says how likely a pair is by itself: as a probability, as log2 of
+        the odds (splink's ``match_weight``, which includes the prior), or as natural log of
+        the odds.  Default: ``match_weight``, ``match_probability``, ``probability`` or
+        ``weight``.
+    unmatched : float
+        Score of having no partner, for every record.
+    expected_links : "pairs", float or None
+        The expected number of links, reached by adding one constant to all log-odds.
+        "pairs": the sum of the pair probabilities.  None: nothing is added.
+    costs : LinkCosts, optional
+        What wrong decisions cost.
+    tol : float
+        Error asked for where components are too wide to be solved exactly.
+    budget : float, optional
+        Seconds for those; None for no limit.
+    random_state : int
+        Seed.
+    n_jobs : int, optional
+        Threads; None means one, -1 all processors.  Results do not depend on it.
+
+    Returns
+    -------
+    Links
+        A table with a row per pair, in the order of `pairs`.
+
+    Examples
+    --------
+    >>> import permatch as pm
+    >>> pairs = {
+    ...     "left": ["ann", "ann", "bob", "bob"],
+    ...     "right": ["a", "b", "b", "c"],
+    ...     "probability": [0.6, 0.5, 0.5, 0.1],
+    ... }
+    >>> links = pm.link(pairs)
+    >>> links["probability"].round(2).tolist()
+    [0.78, 0.12, 0.68, 0.12]
+    >>> links["decision"].tolist()
+    ['link', 'no link', 'link', 'no link']
+    >>> round(links.expected_links, 6)
+    1.7
+    """
+    values = {"probability": probability, "weight": weight, "score": score}
+    roles = choose_roles(left, right, values, None)
+    job = Job(check_jobs(n_jobs))
+    costs = _check_costs(costs)
+    found = read_pairs(pairs, roles)
+    check_names(found.names)
+    odds, chances = log_odds(found)
+    problem, edges = _build(found, odds, float(unmatched))
+    solver = Solver(problem, tol, budget, random_state, job)
+    offset = _find(solver, chances, expected_links, 2.0 * float(unmatched))
+    answer = solver.solve(offset)
+    decisions = decide(problem, answer, costs)
+    return _collect(found, chances, problem, edges, answer, decisions, offset, costs)
+
+
+def _check_costs(costs: LinkCosts | None) -> LinkCosts:
+    if costs is None:
+        return LinkCosts()
+    if not isinstance(costs, LinkCosts):
+        raise InvalidOptionError(
+            f"costs must be permatch.LinkCosts(...) or None; got {costs!r}."
+        )
+    return costs
+
+
+def _build(
+    pairs: ScoredPairs, odds: FloatArray, unmatched: float
+) -> tuple[Problem, IntArray]:
+    """Return the graph of all pairs that may be linked, and the row of every edge."""
+    rows = np.arange(len(odds)) if pairs.order is None else pairs.order
+    rows = rows[odds[rows] > -math.inf]
+    n, k = (len(values) for _, values in pairs.columns.ids[1:])
+    counts = np.bincount(pairs.left[rows], minlength=n)
+    structure = Structure(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        pairs.right[rows].astype(np.int64),
+        np.array([0, n]),
+        np.array([0, k]),
+    )
+    scores = np.ascontiguousarray(odds[rows])
+    nobody = np.full(n, unmatched), np.full(k, unmatched)
+    return Problem(structure, scores, *nobody), rows
+
+
+def _find(
+    solver: Solver,
+    chances: FloatArray,
+    expected_links: Literal["pairs"] | float | None,
+    base: float,
+) -> float:
+    """Return the constant to add to all scores."""
+    if expected_links is None or not solver.problem.structure.n_edges:
+        return 0.0
+
+    def count(offset: float) -> Any:
+        return solver.count(base + offset)
+
+    if expected_links == "pairs":
+        found = keep_count(count, chances)
+        if not found.is_reached:
+            warnings.warn(
+                f"the pair probabilities add up to {chances.sum():,.1f} links, more than "
+                "one-to-one links plausibly reach; all odds were multiplied by "
+                f"{math.exp(found.offset):.3g}, which gives {found.number:,.1f} expected "
+                "links. The pair probabilities may be too high, or records may have "
+                "duplicates. If you know the number of links, set expected_links=.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return base + found.offset
+    return base + find_offset(count, float(expected_links)).offset
+
+
+def _collect(
+    pairs: ScoredPairs,
+    chances: FloatArray,
+    problem: Problem,
+    rows: IntArray,
+    answer: Answer,
+    decisions: IntArray,
+    offset: float,
+    costs: LinkCosts,
+) -> Links:
+    """Put everything into the order of the input."""
+    n_rows = len(chances)
+
+    def spread(values: np.ndarray, missing: Any) -> np.ndarray:
+        column = np.full(n_rows, missing, dtype=values.dtype)
+        column[rows] = values
+        return column
+
+    left_ids, right_ids = pairs.ids
+    words = np.array(WORDS, dtype=object)
+    table = build_table(
+        pairs.names,
+        (left_ids[pairs.left], right_ids[pairs.right]),
+        spread(answer.marginals, 0.0),
+        chances,
+        answer.left[pairs.left],
+        answer.right[pairs.right],
+        words[spread(decisions, 0)],
+        spread(answer.is_exact, True),
+        spread(answer.low, 0.0),
+        spread(answer.high, 0.0),
+    )
+    return Links(table, offset, costs, problem, rows)

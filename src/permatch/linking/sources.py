@@ -1,0 +1,85 @@
+"""What other linkers return, as something that the readers of tables take.
+
+It may be:
+
+splink           SplinkDataFrame, or what it becomes: unique_id_l, match_weight, ...
+recordlinkage    a pandas Series or DataFrame whose MultiIndex holds the two ids
+dedupe           a structured array with the fields ``pairs`` and ``score``
+Arrow            anything with ``__arrow_c_stream__``
+
+with the ids, and a probability, weight or score of every pair.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permatch._optional import require
+from permatch.errors import TableError
+
+#: Names of the columns where a source has none.
+LEFT, RIGHT, PROBABILITY = "left", "right", "probability"
+# Packages whose frames the readers take without a copy.
+_READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow")
+
+
+def as_table(source: Any) -> Any:
+    """Return a path, an open file, a data frame or a mapping of columns."""
+    if isinstance(source, Mapping | str | Path):
+        return source
+    if isinstance(source, np.ndarray):
+        return _from_array(source)
+    if hasattr(source, "as_pandas_dataframe"):  # splink's
+        read = getattr(source, "as_pyarrow_table", source.as_pandas_dataframe)
+        return read()
+    if _is_pandas(source) and getattr(source.index, "nlevels", 1) > 1:
+        return _from_index(source)
+    package = type(source).__module__.partition(".")[0]
+    if package in _READ_AS_THEY_ARE or not hasattr(source, "__arrow_c_stream__"):
+        return source
+    return require("pyarrow", "tables", what="reading an Arrow stream").table(source)
+
+
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(
+        source, "index"
+    )
+
+
+def _from_index(source: Any) -> Mapping[str, Any]:
+    """Return the levels of a MultiIndex and the columns beside it."""
+    index = source.index
+    if index.nlevels != 2:
+        raise TableError(
+            "the index of scored pairs must have two levels, the ids of the two records; "
+            f"it has {index.nlevels}. Turn it into columns with reset_index and name them: "
+            "left=, right=."
+        )
+    names = [
+        default if name is None else str(name)
+        for name, default in zip(index.names, (LEFT, RIGHT), strict=True)
+    ]
+    if names[0] == names[1]:  # two tables whose ids are called alike
+        names = [LEFT, RIGHT]
+    table = {name: index.get_level_values(k) for k, name in enumerate(names)}
+    if hasattr(source, "columns"):
+        return table | {str(key): source[key] for key in source.columns}
+    return table | {PROBABILITY if source.name is None else str(source.name): source}
+
+
+def _from_array(source: np.ndarray) -> Mapping[str, Any]:
+    """Return the columns of a structured array."""
+    fields = source.dtype.names
+    if fields is None or source.ndim != 1:
+        raise TableError(
+            "an array of scored pairs must be structured and have one dimension, as "
+            f"dedupe's with the fields 'pairs' and 'score'; got {source.dtype} of shape "
+            f"{source.shape}. Pass a mapping of columns instead."
+        )
+    if {"pairs", "score"} <= set(fields) and source["pairs"].shape[1:] == (2,):
+        pairs = source["pairs"]
+        scores = np.asarray(source["score"])
+        return {LEFT: pairs[:, 0], RIGHT: pairs[:, 1], PROBABILITY: scores}
+    return {name: np.asarray(source[name]) for name in fields}
