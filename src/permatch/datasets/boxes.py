@@ -95,7 +95,8 @@ class Boxes:
     @property
     def table(self) -> FloatArray:
         """All columns side by side, in the order of a file."""
-        return np.column_stack([self.frame, self.id, self.box, self.confidence, self.extra])
+        first = np.stack([self.frame, self.id], axis=1).astype(np.float64)
+        return np.hstack([first, self.box, self.confidence[:, None], self.extra])
 
     def __len__(self) -> int:
         return len(self.frame)

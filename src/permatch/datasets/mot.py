@@ -18,6 +18,8 @@ from permatch.datasets.boxes import FIELDS, MAX_FIELDS, Boxes, check_boxes, fiel
 from permatch.errors import BoxError
 
 _LEAST = 6
+# Whole numbers from here on are written as floats are.
+_MANY_DIGITS = 1e15
 
 
 def read_mot(path: str | PathLike[str], *, max_bytes: int | None = None) -> Boxes:
@@ -109,7 +111,7 @@ def write_mot(path: str | PathLike[str], boxes: Boxes) -> None:
 
 def _number(value: float) -> str:
     """Write a number with as few digits as give it back."""
-    is_whole = value == int(value)
+    is_whole = value.is_integer() and abs(value) < _MANY_DIGITS
     return str(int(value)) if is_whole else repr(value)
 
 
