@@ -93,9 +93,7 @@ def box_iou(left: ArrayLike, right: ArrayLike) -> FloatArray:
     return _iou(as_boxes(left, "left"), as_boxes(right, "right"))
 
 
-def box_pairs(
-    left: ArrayLike, right: ArrayLike, *, max_distance: float = 1.5
-) -> BoxPairs:
+def box_pairs(left: ArrayLike, right: ArrayLike, *, max_distance: float = 1.5) -> BoxPairs:
     """Return the pairs of boxes that are near each other, with features that compare them.
 
     Parameters
