@@ -1,4 +1,4 @@
-"""Checks of scores: those of edges, of lists of edges, and of staying unmatched."""
+"""Checks of scores: those of edges, of lists of edges, of nodes; and of capacities."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import MAX_SCORE, as_floats, enough_memory, like_others
+from permatch._validation import (
+    MAX_SCORE,
+    as_floats,
+    enough_memory,
+    like_others,
+    refuse_masked,
+)
 from permatch.errors import (
     EdgeListError,
     InfeasibleGraphError,
@@ -16,7 +22,10 @@ from permatch.errors import (
     ScoreShapeError,
 )
 from permatch.kernels.components import group_by_label
-from permatch.problems import Problem
+from permatch.problems import Problem, above_one
+
+#: The capacity of a node without a limit: more links than any node has.
+UNLIMITED = 1 << 40
 
 # What errors say of ragged, masked and boolean scores of staying unmatched.
 _OF_NODES = (
@@ -121,6 +130,43 @@ def one_unmatched(values: Any, name: str, n: int, n_other: int) -> FloatArray:
             f"matched; got {array.max()}. To leave a node unmatched, forbid its edges."
         )
     return np.broadcast_to(array, (n,)).copy()
+
+
+def check_capacities(values: Any, name: str, kind: str, sizes: IntArray) -> Any:
+    """Return how many links each node of a side may have, of all graphs; None if one."""
+    if values is None or (type(values) is int and values == 1):
+        return None
+    each = [values] * len(sizes)
+    if kind == "list" and isinstance(values, list | tuple):
+        each = list(values)
+        if len(each) != len(sizes):
+            raise InvalidOptionError(
+                f"{name} must have one entry per graph, {len(sizes)}; got {len(each)}."
+            )
+    if kind == "stack" and np.shape(values)[:-1] == (len(sizes),):
+        each = list(np.asarray(values))
+    own = [_one_capacity(*pair, name) for pair in zip(each, sizes.tolist(), strict=True)]
+    return above_one(np.concatenate([np.ones(0, np.int64), *own]))
+
+
+def _one_capacity(values: Any, n: int, name: str) -> IntArray:
+    """Return how many links each node of one side of one graph may have."""
+    refuse_masked(values, name, InvalidOptionError)
+    array = np.asarray(1 if values is None else values)
+    must = f"{name} must be a whole number of links of at least 1, math.inf for no limit"
+    if array.dtype.kind not in "iuf":
+        raise InvalidOptionError(f"{must}, or one per node; got {values!r}.")
+    if array.shape not in ((), (n,)):
+        raise InvalidOptionError(
+            f"{must}, or one per node, shape ({n},); got shape {array.shape}."
+        )
+    is_wrong = ~((array >= 1) & (array == np.floor(array)))
+    if is_wrong.any():
+        worst = array[is_wrong].flat[0]
+        forbid = " To leave a node unmatched, forbid its edges." if worst == 0 else ""
+        raise InvalidOptionError(f"{must}; got {worst}.{forbid}")
+    whole = np.minimum(array, UNLIMITED).astype(np.int64)
+    return np.broadcast_to(whole, (n,))
 
 
 def check_alone(problem: Problem, names: list[str]) -> None:

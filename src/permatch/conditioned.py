@@ -17,7 +17,7 @@ from permatch.assignment import Assignment, best_assignment
 from permatch.decoding.support import find_support
 from permatch.decoding.totals import on_edges_of, total_scores
 from permatch.inference import AbstractEngine, InferenceResult, require_marginals
-from permatch.inference.base import Samples
+from permatch.inference._samples import Samples
 from permatch.inference.sampling.problem_samples import find_samples
 from permatch.known import Known, condition
 from permatch.problems import Problem

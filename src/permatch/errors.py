@@ -40,6 +40,10 @@ class PartialMatchingError(PermatchError, ValueError):
     """An engine for perfect matchings was given nodes that may stay unmatched."""
 
 
+class CapacityError(PermatchError, ValueError):
+    """An engine for matchings was given nodes that may have several links."""
+
+
 class SizeLimitError(PermatchError, ValueError):
     """The graph is larger than the engine accepts; the message estimates its cost."""
 

@@ -3,9 +3,10 @@
     p(y) = exp( sum_{(i, j) in y} s_ij + sum_{i unmatched} u_i + sum_{j unmatched} v_j
                 - log_partition ),
 
-over all sets y of edges in which no node has two partners.  ``u_i = -inf`` means that node
-i must have one.  A `Problem` holds any number of graphs side by side: no edge joins two of
-them, so an engine solves all their components at once, wherever they come from.
+over all sets y of edges in which no node has two partners, or more than its capacity.
+``u_i = -inf`` means that node i must have one.  A `Problem` holds any number of graphs side
+by side: no edge joins two of them, so an engine solves all their components at once,
+wherever they come from.
 """
 
 from collections.abc import Sequence
@@ -229,6 +230,8 @@ class Problem:
         Finite.
     unmatched_left, unmatched_right : ndarray of shape (n_left,), (n_right,)
         Score of staying unmatched; ``-inf`` for nodes that must be matched.
+    capacity_left, capacity_right : ndarray of shape (n_left,), (n_right,), or None
+        Links that each node may have; None where no node of the side may have two.
 
     Examples
     --------
@@ -244,6 +247,13 @@ class Problem:
     scores: FloatArray
     unmatched_left: FloatArray
     unmatched_right: FloatArray
+    capacity_left: IntArray | None = None
+    capacity_right: IntArray | None = None
+
+    @property
+    def has_capacities(self) -> bool:
+        """Whether a node may have more than one link."""
+        return self.capacity_left is not None or self.capacity_right is not None
 
     @property
     def is_perfect(self) -> bool:
@@ -259,7 +269,7 @@ class Problem:
         structure = self.structure
         n, k = structure.n_left, structure.n_right
         is_dense = structure.n_graphs == 1 and n == k and structure.n_edges == n * k
-        return is_dense and self.is_perfect
+        return is_dense and self.is_perfect and not self.has_capacities
 
     @property
     def is_partial(self) -> bool:
@@ -276,6 +286,8 @@ class Problem:
             np.ascontiguousarray(self.scores[edges]),
             self.unmatched_right,
             self.unmatched_left,
+            self.capacity_right,
+            self.capacity_left,
         )
 
     def kept(self, is_kept: BoolArray) -> "Problem":
@@ -303,6 +315,8 @@ class Problem:
             self.scores[edges],
             self.unmatched_left[nodes],
             self.unmatched_right[others],
+            above_one(self.capacity_left, nodes),
+            above_one(self.capacity_right, others),
         )
 
     def select(self, components: IntArray) -> "Selection":
@@ -326,6 +340,8 @@ class Problem:
             np.ascontiguousarray(self.scores[edges]),
             np.ascontiguousarray(self.unmatched_left[left]),
             np.ascontiguousarray(self.unmatched_right[right]),
+            above_one(self.capacity_left, left),
+            above_one(self.capacity_right, right),
         )
         return Selection(problem, components, left, right, edges)
 
@@ -356,6 +372,16 @@ class Selection:
     left: IntArray
     right: IntArray
     edges: IntArray
+
+
+def above_one(
+    capacities: IntArray | None, nodes: IntArray | slice = slice(None)
+) -> IntArray | None:
+    """Return the capacities of some nodes; None if each may have one link only."""
+    if capacities is None:
+        return None
+    own = capacities[nodes]
+    return own if (own > 1).any() else None
 
 
 def _ranges(starts: IntArray, chosen: IntArray, values: IntArray | None) -> IntArray:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from permatch._layout import Form, Layout
 from permatch._score_checks import (
     check_alone,
+    check_capacities,
     check_distinct,
     check_entries,
     check_unmatched,
@@ -35,6 +36,8 @@ from permatch.problems import Problem, Structure, complete_structure
 
 #: A score per node, one for all nodes, or None.
 Unmatched = ArrayLike | Sequence[Any] | None
+#: The most links of every node, or of all nodes, or None for one.
+Capacity = ArrayLike | Sequence[Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,8 @@ def check_problem(
     unmatched_left: Unmatched = None,
     unmatched_right: Unmatched = None,
     *,
+    capacity_left: Capacity = None,
+    capacity_right: Capacity = None,
     check: bool = True,
 ) -> tuple[Problem, Layout]:
     """Check scores of any accepted form.
@@ -132,6 +137,9 @@ def check_problem(
         where it is 0.  For a stack: a number, an array (n,) for all graphs, or an array
         (b, n).  For a list of graphs: a number or an array for all, or a list with one
         entry per graph.
+    capacity_left, capacity_right : int, array, None, or a list of these
+        Links that a node may have, at most: of all nodes or of each, ``math.inf`` for no
+        limit.  None: one.  Shapes as above.
     check : bool
         False skips the check for NaN and infinities.
 
@@ -143,7 +151,8 @@ def check_problem(
         Gives values on edges and nodes back in the form of the scores.
     """
     kind, graphs = _as_graphs(scores)
-    if kind == "one" and _is_complete(graphs[0]):
+    is_matching = capacity_left is None and capacity_right is None
+    if kind == "one" and is_matching and _is_complete(graphs[0]):
         return _complete_problem(graphs[0], unmatched_left, unmatched_right)
     names = [_name(kind, g) for g in range(len(graphs))]
     found = [_read(graph, name, check) for graph, name in zip(graphs, names, strict=True)]
@@ -159,11 +168,18 @@ def check_problem(
         ("unmatched_left", unmatched_left, n_left, n_right),
         ("unmatched_right", unmatched_right, n_right, n_left),
     )
-    own = [
+    left, right = (
         _joined(check_unmatched(values, side, kind, *sizes), float)
         for side, values, *sizes in sides
-    ]
-    problem = Problem(structure, _joined([s for *_, s in found], float), *own)
+    )
+    problem = Problem(
+        structure,
+        _joined([s for *_, s in found], float),
+        left,
+        right,
+        check_capacities(capacity_left, "capacity_left", kind, n_left),
+        check_capacities(capacity_right, "capacity_right", kind, n_right),
+    )
     check_alone(problem, names)
     if kind == "stack" and not graphs:
         return problem, Layout(kind, forms, structure, np.shape(scores)[1:])

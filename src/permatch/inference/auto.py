@@ -45,8 +45,7 @@ _ENGINES = (Bethe(), Nesting(), _LAST_RESORT)
 _LARGEST_TOL = 0.25
 # An estimate so many standard errors outside an interval that holds is not to be trusted.
 _FAR_OUT = 4.0
-# Samplers with fewer effective samples, or that know the log-partition less well, are no
-# better than belief propagation.
+# Samplers with fewer effective samples, or a larger log error, are no better than beliefs.
 _FEWEST_EFFECTIVE, _LARGEST_LOG_ERROR = 100.0, 0.5
 
 Interval = tuple[float, float]
@@ -73,8 +72,8 @@ class AutoEngine(RandomEngine):
     solved by `Frontier`, or by the engines above where those are faster.  The width of a
     dense component is its smaller side; the default budget allows widths up to about 24.  A
     component that is too wide goes to `Sparsified` and `PathTree` if all its nodes may stay
-    unmatched, to `Bethe` if only some may, then to samplers.  ``diagnostics.parts`` says
-    what was done.
+    unmatched, to `Bethe` if only some may, then to samplers; it is refused if links have to
+    be counted.  ``diagnostics.parts`` says what was done.
 
     Where no exact engine will do, engines are tried in turn until the marginals are known
     to within `tol`, and the best result is returned, with standard errors or bounds, a
@@ -124,6 +123,7 @@ class AutoEngine(RandomEngine):
     budget: float | None = 10.0
 
     name = "auto"
+    counts_links = True
     largest_max_size: ClassVar[int] = 2000
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from permatch._validation import (
     like_others,
     no_perfect_matching,
 )
-from permatch.errors import InvalidOptionError, SizeLimitError
+from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
+from permatch.inference._samples import Samples
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, put_in_list
+from permatch.inference.capacities import infeasible, loosen, refuse_counting
 from permatch.inference.components import (
     flattened,
     laid_out,
@@ -41,27 +43,10 @@ from permatch.inference.components import (
     solve_squares,
 )
 from permatch.problems import Problem
-from permatch.scores import Unmatched, check_problem
+from permatch.scores import Capacity, Unmatched, check_problem
 
 #: Sets of columns are held in 64-bit masks; no exact engine gets near this size.
 LARGEST_MASK = 60
-
-
-class Samples(Protocol):
-    """A source of samples of one graph.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from permatch.inference import MatchingSamples
-    >>> source: Samples = MatchingSamples.build(np.zeros((3, 3)))
-    >>> source.sample(2, np.random.default_rng(0)).shape
-    (2, 3)
-    """
-
-    def sample(self, n: int, rng: np.random.Generator, n_jobs: int = 1) -> IntArray:
-        """Draw `n` matchings, (n, m); the same for every `n_jobs`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +109,8 @@ class AbstractEngine(ABC):
     is_always_exact: ClassVar[bool] = False
     #: Whether the engine draws, so that its answer depends on a seed.
     draws: ClassVar[bool] = False
+    #: Whether nodes may have several links, whatever the graph.
+    counts_links: ClassVar[bool] = False
     #: The most that `max_size` may be set to.
     largest_max_size: ClassVar[int] = LARGEST_MASK
 
@@ -133,6 +120,8 @@ class AbstractEngine(ABC):
         *,
         unmatched_left: Unmatched = None,
         unmatched_right: Unmatched = None,
+        capacity_left: Capacity = None,
+        capacity_right: Capacity = None,
         n_jobs: int | None = None,
         check: bool = True,
         progress: bool | None = None,
@@ -147,6 +136,8 @@ class AbstractEngine(ABC):
             Score of staying unmatched; ``-inf``: must be matched.  None: every node must be
             matched, except that on the larger side of an unequal graph it is 0.  See
             `permatch.infer` for the shapes.
+        capacity_left, capacity_right : int, array or None, or a list of these
+            Links that a node may have, at most; None: one.  Likewise.
         n_jobs : int, optional
             Threads; None means one, -1 all processors.  Results do not depend on it.
             Starting a thread takes about 50 microseconds: short work uses fewer.
@@ -161,11 +152,13 @@ class AbstractEngine(ABC):
             Shaped like the input.
         """
         job = Job(check_jobs(n_jobs), progress)
-        is_perfect = unmatched_left is None and unmatched_right is None
+        capacities = {"capacity_left": capacity_left, "capacity_right": capacity_right}
+        is_matching = capacity_left is None and capacity_right is None
+        is_perfect = is_matching and unmatched_left is None and unmatched_right is None
         batch = check_batch(scores, check=check) if is_perfect else None
         if batch is None:
             problem, layout = check_problem(
-                scores, unmatched_left, unmatched_right, check=check
+                scores, unmatched_left, unmatched_right, **capacities, check=check
             )
             return laid_out(self.infer_problem(problem, job), layout)
         for _, some in batch.stacks:
@@ -198,10 +191,21 @@ class AbstractEngine(ABC):
             return self._infer_square(problem, job)
         start = time.perf_counter()
         try:
-            answer = self._infer_problem(problem, job)
+            solve = self._infer_links if problem.has_capacities else self._infer_problem
+            answer = solve(problem, job)
         except SystemError as err:
             raise interrupt_of(err) from None
         return answer.told(seconds=time.perf_counter() - start)
+
+    def _infer_links(self, problem: Problem, job: Job) -> InferenceResult:
+        """Solve a problem with capacities, if it can be done by what the engine solves."""
+        loose = loosen(problem)
+        if not self.counts_links:
+            refuse_counting(loose.problem, type(self).__name__)
+        try:
+            return loose.restored(self._infer_problem(loose.problem, job))
+        except InfeasibleGraphError:
+            raise infeasible(problem) from None
 
     def _infer_square(self, problem: Problem, job: Job) -> InferenceResult:
         """Solve a single dense square whose nodes must all be matched."""

@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 
 from permatch._parallel import check_stopped
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import enough_memory
 from permatch.errors import SizeLimitError
 from permatch.inference.answer import Diagnostics, InferenceResult
@@ -65,6 +65,7 @@ class Enumeration(AbstractEngine):
     max_size: int = 9
     name = "enumeration"
     is_always_exact = True
+    counts_links = True
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""
@@ -101,6 +102,9 @@ class Enumeration(AbstractEngine):
         diagnostics = Diagnostics(self.name, "asked for", size, n_graphs)
         return InferenceResult(log_partitions, marginals, True, diagnostics)
 
+    def _infer_links(self, problem: Problem, job: Job) -> InferenceResult:
+        return self._infer_problem(problem, job)
+
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         whole = Assembly(problem)
         for c in range(len(problem.structure.components)):
@@ -114,17 +118,20 @@ class Enumeration(AbstractEngine):
 
 def _solve_component(problem: Problem) -> InferenceResult | None:
     """Sum over all matchings of one component; None if there is none."""
-    chosen = list_matchings(problem)  # edges, -1 for unmatched
-    if not len(chosen):
-        return None
     structure = problem.structure
-    is_used = np.zeros((len(chosen), structure.n_edges + 1), dtype=bool)
-    np.put_along_axis(is_used, chosen, True, axis=1)  # the last column: unmatched
-    is_used = is_used[:, :-1]
-    is_taken = np.zeros((len(chosen), structure.n_right), dtype=bool)
-    rows, edges = np.nonzero(is_used)
-    is_taken[rows, structure.right[edges]] = True
-    is_free = np.hstack([chosen < 0, ~is_taken])
+    if problem.has_capacities:
+        is_used, is_free = _list_links(problem)
+    else:
+        chosen = list_matchings(problem)  # edges, -1 for unmatched
+        is_used = np.zeros((len(chosen), structure.n_edges + 1), dtype=bool)
+        np.put_along_axis(is_used, chosen, True, axis=1)  # the last column: unmatched
+        is_used = is_used[:, :-1]
+        is_taken = np.zeros((len(chosen), structure.n_right), dtype=bool)
+        rows, edges = np.nonzero(is_used)
+        is_taken[rows, structure.right[edges]] = True
+        is_free = np.hstack([chosen < 0, ~is_taken])
+    if not len(is_used):
+        return None
     prices = np.concatenate([problem.unmatched_left, problem.unmatched_right])
     terms = np.where(is_used, problem.scores, 0.0).sum(axis=1)
     terms += np.where(is_free, prices, 0.0).sum(axis=1)
@@ -188,6 +195,43 @@ def list_matchings(problem: Problem) -> IntArray:
         chosen, taken = np.concatenate(pieces), np.concatenate(masks)
     must = sum(1 << int(j) for j in np.nonzero(problem.unmatched_right == -np.inf)[0])
     return chosen[taken & must == must]
+
+
+def _list_links(problem: Problem) -> tuple[BoolArray, BoolArray]:
+    """Return every set of links that capacities allow, and the nodes that each leaves free.
+
+    Sets (n, n_edges) of edges, and nodes (n, n_left + n_right); only sets that leave no
+    node unmatched that must be matched.
+    """
+    structure = problem.structure
+    ends = np.column_stack([structure.left, structure.right + structure.n_left])
+    room = [
+        np.ones(n, np.int64) if own is None else np.minimum(own, structure.n_edges)
+        for own, n in (
+            (problem.capacity_left, structure.n_left),
+            (problem.capacity_right, structure.n_right),
+        )
+    ]
+    is_used = np.zeros((1, 0), dtype=bool)
+    left = np.concatenate(room)[None]  # room of every node for further links
+    for pair in ends:
+        check_stopped()
+        (able,) = np.nonzero((left[:, pair] > 0).all(axis=1))
+        if len(left) + len(able) > _MOST_MATCHINGS:
+            raise SizeLimitError(
+                f"Enumeration lists at most {_MOST_MATCHINGS} sets of links; this "
+                f"component of {structure.n_left} x {structure.n_right} nodes has more. Use "
+                "engine='frontier' or 'auto'."
+            )
+        more = left[able]
+        more[:, pair] -= 1
+        left = np.concatenate([left, more])
+        is_used = np.concatenate([is_used, is_used[able]])
+        is_used = np.column_stack([is_used, np.arange(len(left)) >= len(left) - len(able)])
+    is_free = left == np.concatenate(room)
+    prices = np.concatenate([problem.unmatched_left, problem.unmatched_right])
+    is_allowed = ~is_free[:, prices == -np.inf].any(axis=1)
+    return is_used[is_allowed], is_free[is_allowed]
 
 
 def _blocks(size: int) -> Iterator[IntArray]:

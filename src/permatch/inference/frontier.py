@@ -12,6 +12,7 @@ from permatch.assignment import best_assignment
 from permatch.errors import InfeasibleGraphError, InvalidOptionError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
+from permatch.inference.counted import solve_with_counts
 from permatch.inference.frontier_limits import check_memory, check_width, first_nodes
 from permatch.inference.frontier_walk import Found, Walk
 from permatch.inference.sampling.frontier_samples import FrontierSamples
@@ -61,6 +62,7 @@ class Frontier(AbstractEngine):
     max_width: int = 24
     name = "frontier"
     is_always_exact = True
+    counts_links = True
 
     def __post_init__(self) -> None:
         width = check_count(self.max_width, "max_width of Frontier", 0)
@@ -104,6 +106,8 @@ class Frontier(AbstractEngine):
         return InferenceResult(answer.log_partition, marginals, True, answer.diagnostics)
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        if problem.has_capacities:
+            return solve_with_counts(problem, self.max_width, job, self._infer_problem)
         structure = problem.structure
         plan = frontier_plan(structure)
         check_width(structure, plan, self.max_width)

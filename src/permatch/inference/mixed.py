@@ -18,14 +18,16 @@ import numpy as np
 
 from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Allowance, Job
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.assignment import best_assignment
 from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
 from permatch.inference._options import seed_of
 from permatch.inference.answer import Diagnostics, InferenceResult, weakest
 from permatch.inference.base import AbstractEngine, Goal
 from permatch.inference.bethe import Bethe
+from permatch.inference.capacities import counted_components
 from permatch.inference.components import Assembly, errors_of, perfect_components
+from permatch.inference.counted import counts_plan, too_wide
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
@@ -192,6 +194,10 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
         is_narrow &= plan.log2_bytes <= math.log2(_SHARE * max(available_memory(), 1.0))
     by_frontier = np.where(is_narrow, plan.log2_seconds, math.inf)
     is_perfect = perfect_components(problem)
+    if problem.has_capacities:
+        is_counted = counted_components(problem)
+        by_frontier[is_counted] = _of_counts(problem, is_counted, exact_size, budget)
+        is_perfect &= ~is_counted
     if not is_perfect.any():
         return _all_by_frontier(by_frontier, limit)
     n_left, n_right = found.sizes
@@ -212,6 +218,19 @@ def choose(problem: Problem, exact_size: int, budget: float | None) -> Choice:
         np.nonzero(~(is_small | is_glynn | is_frontier))[0],
         math.log2(seconds + 1e-7 * (1 + np.count_nonzero(is_small))),
     )
+
+
+def _of_counts(
+    problem: Problem, is_counted: BoolArray, exact_size: int, budget: float | None
+) -> FloatArray:
+    """Return log2 of the seconds of components with counters; refuse those too wide."""
+    part = problem.select(np.nonzero(is_counted)[0]).problem
+    plan = counts_plan(part)
+    widest, seconds = min(exact_size, MOST_OPEN), math.inf if budget is None else budget
+    if plan.widest > widest or plan.log2_seconds.max() > math.log2(seconds):
+        within = "" if budget is None else f" within its budget of {budget:g} s"
+        raise too_wide(part, plan, f"auto handles at most 2^{widest} states{within}")
+    return plan.log2_seconds
 
 
 def _all_by_frontier(log2_seconds: FloatArray, limit: float) -> Choice:

@@ -20,7 +20,7 @@ from permatch.inference.small_batch import SmallBatch
 from permatch.inference.sparsified import Sparsified
 from permatch.inference.subset_dp import SubsetDP
 from permatch.inference.swap_chain import SwapChain
-from permatch.scores import Unmatched
+from permatch.scores import Capacity, Unmatched
 
 #: Every engine, by the name `engine=` takes.  A new engine is one word here.
 ENGINES: dict[str, type[AbstractEngine]] = {
@@ -75,6 +75,8 @@ def infer(
     *,
     unmatched_left: Unmatched = None,
     unmatched_right: Unmatched = None,
+    capacity_left: Capacity = None,
+    capacity_right: Capacity = None,
     n_jobs: int | None = None,
     check: bool = True,
     progress: bool | None = None,
@@ -94,6 +96,11 @@ def infer(
         (b, n), one row per graph.  For a list of graphs: a number or an array for all, or a
         list with one entry per graph.  On a square graph a node can only stay unmatched if
         one of the other side may too.
+    capacity_left, capacity_right : int, array or None, or a list of these
+        Links that a node may have, at most, of all nodes or of each; ``math.inf`` for no
+        limit, None for one.  The unmatched score counts for nodes without any link.  Shapes
+        as above.  By `Frontier` and `Enumeration`, or ``"auto"``; by any engine where nodes
+        with room for two links have no limit and an unmatched score of 0.
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Results do not depend on it.
     check : bool
@@ -124,11 +131,18 @@ def infer(
     >>> result = pm.infer(edges, unmatched_left=0.0, unmatched_right=0.0)
     >>> result.marginals.round(2), result.unmatched_left.round(2)
     (array([0.42, 0.43, 0.36]), array([0.15, 0.64]))
+
+    A node may have several links, here two of the right side:
+
+    >>> pm.infer(edges, unmatched_left=0.0, unmatched_right=0.0, capacity_right=2).marginals
+    array([0.24472847, 0.66524096, 0.62245933])
     """
     return find_engine(engine).infer(
         scores,
         unmatched_left=unmatched_left,
         unmatched_right=unmatched_right,
+        capacity_left=capacity_left,
+        capacity_right=capacity_right,
         n_jobs=n_jobs,
         check=check,
         progress=progress,

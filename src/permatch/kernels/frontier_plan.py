@@ -288,8 +288,8 @@ def frontier_plan(structure: Any) -> FrontierPlan:
     return plan
 
 
-def _make_plan(structure: Any) -> FrontierPlan:
-    found = structure.components
+def planned_sides(structure: Any) -> list[tuple[Any, ...]]:
+    """Return the left and the right side of a `Structure` as `try_order` takes them."""
     right_starts, right_edges = structure.by_right
     ends = structure.right, structure.left[right_edges]
     starts = structure.starts, right_starts
@@ -308,6 +308,12 @@ def _make_plan(structure: Any) -> FrontierPlan:
                 np.empty(n, np.int64),
             )
         )
+    return sides
+
+
+def _make_plan(structure: Any) -> FrontierPlan:
+    found = structure.components
+    sides, right_edges = planned_sides(structure), structure.by_right[1]
     n_found, n_edges = len(found), structure.n_edges
     most = int(np.maximum(*found.sizes).sum())
     steps = np.zeros((most + 1, 5), np.int64)

@@ -7,7 +7,8 @@ import numpy as np
 
 from permatch._types import BoolArray, IntArray
 from permatch.errors import SizeLimitError
-from permatch.inference.base import AbstractEngine, Samples
+from permatch.inference._samples import Samples
+from permatch.inference.base import AbstractEngine
 from permatch.inference.frontier import Frontier
 from permatch.inference.sampling.frontier_samples import FrontierSamples
 from permatch.inference.sampling.matching_samples import MatchingSamples
