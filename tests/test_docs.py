@@ -302,6 +302,17 @@ def test_a_drift_is_seen(refresh, before, after):
     assert refresh(FRESH.replace(before, after)) == (FRESH, {})
 
 
+def test_a_refresh_keeps_no_number_that_changed(refresh, tmp_path):
+    page = "```python\nprint(1000, '2 s', 'a' + ' b')\n```\n\n```text\n{}\n```\n"
+    fresh = page.format("1000 2 s a b")
+    for near in ("1001 2 s a b", "1000 2 s a  b"):
+        assert refresh(page.format(near)) == (page.format(near), {})
+        assert page_text.refreshed(tmp_path / "page.md", 0.0) == (fresh, {})
+    for same in ("1000 3 s a b", "1000 ... b"):
+        refresh(page.format(same))
+        assert page_text.refreshed(tmp_path / "page.md", 0.0) == (page.format(same), {})
+
+
 def test_output_without_its_cause_is_removed(refresh):
     assert refresh("```python\nx = 1\n```\n\n```text\n1\n```\n") == (
         "```python\nx = 1\n```\n",

@@ -13,8 +13,9 @@ A page is plain Markdown, readable where it lies.  In it, these are run in order
 All other blocks are left alone, and so is one after the line ``<!-- not run -->``.
 
 What stands in a page is as good as what its code prints if the words are the same, and the
-numbers nearly: see `is_alike`.  ``python docs/_ext/page_text.py [PAGE ...]`` rewrites the
-rest; ``make docs-refresh`` does so for all pages.
+numbers nearly: see `is_alike`.  The tests ask for that; ``python docs/_ext/page_text.py
+[PAGE ...]`` rewrites all that is not the same, times excepted, and ``make docs-refresh``
+does so for all pages.
 """
 
 import io
@@ -36,8 +37,6 @@ DOCS = ROOT / "docs"
 TOLERANCE = 0.02
 #: Numbers below this are what rounding or a converged fit left, and as good as each other.
 ROUNDING = 1e-5
-#: Pictures may differ by this much in the mean over their pixels, white being 1.
-PICTURE_TOLERANCE = 0.02
 
 _STEP = re.compile(
     r"^<!-- run(?P<exactly> exactly)?\n(?P<hidden>.*?)^-->\n"
@@ -53,31 +52,53 @@ _COMMAND = re.compile(
     r"^\$ (?P<command>(?:.*\\\n)*.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE
 )
 _IMAGE = re.compile(r"\]\(([^)\s]+)\)")
+_TIME = r"(?<![\w.])\d[\d.]*\s?(?:[mµn]?s|seconds?|min|minutes?)\b"
 #: A time, which nobody compares, a number, or something else.
 _PART = re.compile(
-    r"(?P<time>(?<![\w.])\d[\d.]*\s?(?:[mµn]?s|seconds?|min|minutes?)\b)"
+    rf"(?P<time>{_TIME})"
     r"|(?P<number>(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d*)?(?:e[-+]?\d+)?(?!\w))"
     r"|(?P<word>\.\.\.|[^\W\d]\w*|\S)",
 )
 
 
-def refreshed(path: Path) -> tuple[str, dict[Path, bytes]]:
+def refreshed(path: Path, tolerance: float = TOLERANCE) -> tuple[str, dict[Path, bytes]]:
     """Return a page's text with what its code prints now, and the pictures that changed.
 
     What is as good as before is kept as it stands.
+
+    Parameters
+    ----------
+    path : Path
+        The page.
+    tolerance : float
+        Share by which numbers may differ, and pictures in the mean over their pixels, white
+        being 1.  At 0, only times and what ``...`` stands for may.
     """
     text = path.read_text(encoding="utf-8")
     pictures: dict[Path, bytes] = {}
     with PageCode(path.name) as page:
-        for_match = _Refresher(page, path.parent, pictures)
+        for_match = _Refresher(page, path.parent, pictures, tolerance)
         return _STEP.sub(for_match, text), pictures
 
 
 class _Refresher:
     """Rewrites one step after another."""
 
-    def __init__(self, page: PageCode, folder: Path, pictures: dict[Path, bytes]) -> None:
+    def __init__(
+        self,
+        page: PageCode,
+        folder: Path,
+        pictures: dict[Path, bytes],
+        tolerance: float,
+    ) -> None:
         self.page, self.folder, self.pictures = page, folder, pictures
+        self.tolerance = tolerance
+
+    def _is_kept(self, shown: str, told: str) -> bool:
+        """Tell whether a page may go on showing what it shows."""
+        if self.tolerance or "..." in shown:
+            return is_alike(shown, told, self.tolerance)
+        return _without_times(shown) == _without_times(told)
 
     def __call__(self, match: re.Match[str]) -> str:
         if match["expression"]:
@@ -92,7 +113,7 @@ class _Refresher:
 
     def _number(self, match: re.Match[str]) -> str:
         value = self.page.evaluate(match["expression"])
-        shown = number_as_shown(value, match["shown"])
+        shown = number_as_shown(value, match["shown"], self.tolerance)
         if shown == match["shown"]:
             return match[0]
         return f"{shown}{match['percent'] or ''}<!-- ={match['expression']} -->"
@@ -100,7 +121,7 @@ class _Refresher:
     def _hidden(self, match: re.Match[str]) -> str:
         told = self.page.run(match["hidden"]).text
         end = f"\n{told.strip()}\n\n<!-- end -->\n" if told else ""
-        if not match["exactly"] and is_alike(match["told"] or "", told):
+        if not match["exactly"] and self._is_kept(match["told"] or "", told):
             return match[0]
         return f"<!-- run{match['exactly'] or ''}\n{match['hidden']}-->\n{end}"
 
@@ -114,9 +135,9 @@ class _Refresher:
                 f"each after it:\n\n{match['body']}"
             )
         for name, figure in zip(names, outcome.figures, strict=True):
-            if not is_same_picture(self.folder / name, figure):
+            if not is_same_picture(self.folder / name, figure, self.tolerance):
                 self.pictures[self.folder / name] = figure
-        if is_alike(match["output"] or "", outcome.text):
+        if self._is_kept(match["output"] or "", outcome.text):
             return match[0]
         block = f"\n```text\n{outcome.text}```\n" if outcome.text else ""
         code = match[0][: len(match[0]) - len(match["after"])]
@@ -125,7 +146,7 @@ class _Refresher:
     def _console(self, match: re.Match[str]) -> str:
         def with_output(step: re.Match[str]) -> str:
             told = self.page.shell(step["command"])
-            if is_alike(step["output"], told):
+            if self._is_kept(step["output"], told):
                 return step[0]
             return f"$ {step['command']}\n{told}"
 
@@ -134,30 +155,32 @@ class _Refresher:
         return f"{ticks}console\n{body}{ticks}\n{match['after']}"
 
 
-def number_as_shown(value: Any, shown: str) -> str:
+def number_as_shown(value: Any, shown: str, tolerance: float = TOLERANCE) -> str:
     """Return a value with as many digits as are shown, or what is shown if near."""
     if isinstance(value, str):
         return value
     digits = len(shown.partition(".")[2])
     written = f"{float(value):{',' if ',' in shown else ''}.{digits}f}"
-    return shown if _is_near(shown, written) else written
+    return shown if _is_near(shown, written, tolerance) else written
 
 
-def is_alike(wanted: str, got: str) -> bool:
+def is_alike(wanted: str, got: str, tolerance: float = TOLERANCE) -> bool:
     """Tell whether a page says what was printed.
 
     Words have to be the same and numbers near each other; times and the width of blanks may
     differ.  ``...`` stands for anything.
     """
-    return _is_match([*_PART.finditer(wanted)], [*_PART.finditer(got)])
+    return _is_match([*_PART.finditer(wanted)], [*_PART.finditer(got)], tolerance)
 
 
-def _is_match(wanted: list[re.Match[str]], got: list[re.Match[str]]) -> bool:
+def _is_match(
+    wanted: list[re.Match[str]], got: list[re.Match[str]], tolerance: float
+) -> bool:
     """Match parts against parts, where ``...`` takes as few as it can."""
     i = k = 0
     after_dots = taken = None
     while k < len(got):
-        if i < len(wanted) and _is_part_alike(wanted[i], got[k]):
+        if i < len(wanted) and _is_part_alike(wanted[i], got[k], tolerance):
             i, k = i + 1, k + 1
         elif i < len(wanted) and wanted[i][0] == "...":
             i += 1
@@ -170,18 +193,18 @@ def _is_match(wanted: list[re.Match[str]], got: list[re.Match[str]]) -> bool:
     return all(part[0] == "..." for part in wanted[i:])
 
 
-def _is_part_alike(one: re.Match[str], other: re.Match[str]) -> bool:
+def _is_part_alike(one: re.Match[str], other: re.Match[str], tolerance: float) -> bool:
     if one.lastgroup != other.lastgroup:
         return False
     if one.lastgroup == "number":
-        return _is_near(one[0], other[0])
+        return _is_near(one[0], other[0], tolerance)
     return one.lastgroup == "time" or one[0] == other[0]
 
 
-def _is_near(one: str, other: str) -> bool:
+def _is_near(one: str, other: str, tolerance: float) -> bool:
     """Compare numbers: by share, to the last digit, or both nothing but rounding."""
-    if one == other:
-        return True
+    if one == other or not tolerance:
+        return one == other
     try:
         a, b = (float(text.replace(",", "")) for text in (one, other))
     except ValueError:
@@ -189,10 +212,15 @@ def _is_near(one: str, other: str) -> bool:
     size = max(abs(a), abs(b))
     decimals = [len(text.partition(".")[2]) for text in (one, other)]
     last = 10.0 ** -min(decimals) if min(decimals) and "e" not in one + other else 0.0
-    return size < ROUNDING or abs(a - b) <= max(TOLERANCE * size, 1.001 * last)
+    return size < ROUNDING or abs(a - b) <= max(tolerance * size, 1.001 * last)
 
 
-def is_same_picture(path: Path, png: bytes) -> bool:
+def _without_times(text: str) -> str:
+    """Return text with a mark for every time."""
+    return re.sub(_TIME, "#", text.strip())
+
+
+def is_same_picture(path: Path, png: bytes, tolerance: float = TOLERANCE) -> bool:
     """Tell whether a file shows what was drawn, give or take what fonts and lines do."""
     if not path.is_file():
         return False
@@ -200,7 +228,7 @@ def is_same_picture(path: Path, png: bytes) -> bool:
     from matplotlib.image import imread
 
     old, new = (imread(source, format="png") for source in (path, io.BytesIO(png)))
-    return old.shape == new.shape and float(np.abs(old - new).mean()) < PICTURE_TOLERANCE
+    return old.shape == new.shape and float(np.abs(old - new).mean()) <= tolerance
 
 
 def without_code(text: str) -> str:
@@ -227,7 +255,7 @@ def main(names: list[str], tell: Callable[[str], object] = print) -> None:
     """Rewrite pages whose code prints something else than they show."""
     for path in [Path(name).resolve() for name in names] or pages():
         start = time.perf_counter()
-        text, pictures = refreshed(path)
+        text, pictures = refreshed(path, tolerance=0.0)
         is_new = text != path.read_text(encoding="utf-8")
         if is_new:
             path.write_text(text, encoding="utf-8")
