@@ -173,9 +173,12 @@ def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_p
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
     text = " ".join(result.stdout.split())
-    assert "The answer is a1-b2 and a2-b1." in text
-    assert "99.91 %" in text
-    numbers = json.loads((tmp_path / "page" / "demo.json").read_text())["numbers"]
+    written = json.loads((tmp_path / "page" / "demo.json").read_text())
+    _, greedy, linked = written["linking"]["rows"]
+    assert greedy["f1"] < linked["f1"]
+    assert f"F1 rises from {greedy['f1']:.3f} to {linked['f1']:.3f}" in text
+    assert any(pair["is_true"] for pair in written["linking"]["example"])
+    numbers = written["numbers"]
     assert f"the error from {100 * numbers['loss_unweighted']:.0f} % to" in text
     assert (tmp_path / "page" / "index.html").stat().st_size > 10_000
 

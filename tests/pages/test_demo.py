@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("skimage", reason="the horse comes with scikit-image")
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 
-from permatch.pages import demo_learning
+from permatch.pages import demo_learning, demo_linking
 from permatch.pages.demo_learning import Setup
 from permatch.pages.demo_page import demo_page
 from permatch.plots import STYLES
@@ -33,9 +33,14 @@ def demo():
 
 
 @pytest.fixture(scope="module")
-def page(demo, tmp_path_factory):
+def linking():
+    return demo_linking.run()
+
+
+@pytest.fixture(scope="module")
+def page(linking, demo, tmp_path_factory):
     path = tmp_path_factory.mktemp("demo") / "index.html"
-    demo_page(demo).write(path)
+    demo_page(linking, demo).write(path)
     (path.parent / "demo.json").write_text(demo.to_json(), encoding="utf-8")
     return path
 
@@ -52,6 +57,15 @@ def test_learning_helps_and_the_numbers_fit_together(demo):
     np.testing.assert_allclose(example.after_marginals.sum(axis=0), 1.0)
 
 
+def test_linking_helps_and_only_it_finds_the_example(linking):
+    threshold, greedy, linked = linking.rows
+    assert linked["f1"] > max(threshold["f1"], greedy["f1"])
+    assert linked["brier"] < threshold["brier"] == greedy["brier"]
+    best = max(linking.example, key=lambda pair: pair["probability"])
+    assert best["is_true"]
+    assert best["pair_probability"] < 0.5 < best["probability"]
+
+
 def test_the_page_needs_nothing_from_outside(page):
     html = page.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=[\"'](https?:)?//", html)
@@ -66,7 +80,7 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
     content = json.loads((page.parent / "demo.json").read_text())
     numbers, rows = content["numbers"], content["rows"]
     with open_page(page, tmp_path, width, scheme) as driver:
-        check_report(driver, "Learning to match a horse", 4)
+        check_report(driver, "Two lists linked, a horse matched", 4)
         for row, name in (("unweighted", "loss_unweighted"), ("learned", "loss_learnt")):
             cell = driver.find_element("id", f"{row}-wrong-points").text
             assert cell == f"{100 * numbers[name]:.1f} %"

@@ -1,12 +1,10 @@
 """``permatch demo``: a worked example, computed live."""
 
 import math
-from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -16,15 +14,14 @@ from rich.text import Text
 
 from permatch._files import whole_file
 from permatch._progress import progress_bar
-from permatch._types import FloatArray
 from permatch.cli.shared.options import Jobs, make_folder
 from permatch.cli.shared.report import percent
 from permatch.cli.shared.terminal import printing
 
-ORDERS = ("a1  Maria Jensen, Lund", "a2  Mia Jensen, Malmo")
-NEWSLETTER = ("b1  M. Jensen", "b2  Maria J., Lund")
+if TYPE_CHECKING:
+    from permatch.pages.demo_linking import Linking
+
 _LACK = "This part needs scikit-image and matplotlib: pip install 'permatch[vision,plots]'"
-PAIR_PROBABILITIES = np.array([[0.95, 0.94], [0.93, 0.01]])
 
 
 def demo(
@@ -36,12 +33,12 @@ def demo(
     ] = Path("permatch-demo"),
     jobs: Jobs = -1,
 ) -> None:
-    r"""Show what a distribution over matchings is good for, and what learning adds.
+    r"""Link the members of two libraries, then learn to match a horse.
 
-    First, a small record linkage problem that pairwise rules get wrong.  Then
-    permatch learns to match the points of a silhouette, which takes a minute
-    or two, and writes a page with figures.  All numbers are computed live.
-    The second part needs scikit-image and matplotlib
+    First, two small tables that come with permatch are linked one-to-one.
+    Then permatch learns to match the points of a silhouette, which takes a
+    minute or two, and writes a page with figures.  All numbers are computed
+    live.  The second part needs scikit-image and matplotlib
     (pip install 'permatch\[vision,plots]').
 
     [bold]Examples[/bold]
@@ -52,84 +49,67 @@ def demo(
     missing = [name for name in ("skimage", "matplotlib") if find_spec(name) is None]
     if not missing:
         make_folder(out)
-    odds = PAIR_PROBABILITIES / (1.0 - PAIR_PROBABILITIES)
-    scores = np.log(odds)
-    _warm_up(scores)
+    from permatch.pages import demo_linking
+
     with printing() as console:
-        _linkage(console, scores)
+        _heading(console, "1. Record linkage: the members of two libraries")
+        _introduce_linking(console)
+    with progress_bar("linking", 1, 20.0, None):
+        linked = demo_linking.run()
+    with printing() as console:
+        _linking(console, linked)
     with printing() as console:
         if missing:
             _heading(console, "2. Image matching: learning to match a horse")
             console.print()
             console.print(Text(_LACK), soft_wrap=True)
         else:
-            _horse(console, out, jobs)
+            _horse(console, out, jobs, linked)
         _next_steps(console)
 
 
-def _warm_up(scores: FloatArray) -> None:
-    """Call everything once, so that no kernel is compiled later."""
-    import permatch as pm
-
-    distribution = pm.MatchingDistribution(scores)
-    distribution.bayes_matching()
-    distribution.k_best(1)
-
-
-def _linkage(console: Console, scores: FloatArray) -> None:
-    """Link two customer lists, first pair by pair, then as a whole."""
-    import permatch as pm
-
-    _heading(console, "1. Record linkage: two customers in two lists")
+def _introduce_linking(console: Console) -> None:
     _say(
         console,
-        "A shop has a list of orders and a list of newsletter subscribers, with the same "
-        "two people on each. A classifier looked at each pair on its own and estimated the "
-        "probability that both records are the same person:",
-    )
-    _show(console, _pair_table(PAIR_PROBABILITIES))
-
-    greedy = _greedy(PAIR_PROBABILITIES)
-    mutual = _mutual_best(PAIR_PROBABILITIES)
-    rules = Table.grid(padding=(0, 2))
-    rules.add_row("greedy", "the best pair, then the best remaining pair", _pairs(greedy))
-    rules.add_row("mutual best", "pairs that are each other's best match", _pairs(mutual))
-    _say(console, "[bold]Pair by pair.[/bold] The usual rules consider one pair at a time:")
-    _show(console, rules)
-    last = greedy[-1]
-    _say(
-        console,
-        f"Both choose {_pairs(greedy[:1])}. That leaves {_pairs([last])}, a pair with a "
-        f"probability of {percent(PAIR_PROBABILITIES[last])}.",
+        "Two libraries list their members. Names are misspelt, people have moved, families "
+        "share a name and a street, and 30 % of each list are not in the other. A logistic "
+        "regression gives every candidate pair a probability of being the same person, one "
+        "pair at a time. The first run compiles permatch's kernels, which takes a while.",
     )
 
-    distribution = pm.MatchingDistribution(scores)
+
+def _linking(console: Console, found: "Linking") -> None:
+    """Report how the links of two registers came out."""
+    n = found.numbers
     _say(
         console,
-        "[bold]Jointly.[/bold] There are only two ways to link the lists one-to-one. The "
-        "score of a pair is its log-odds, log(p / (1 - p)); the score of a matching is the "
-        "sum over its pairs; its probability is proportional to exp(score):",
+        f"{n['n_north']} and {n['n_south']} members, {n['n_pairs']:,} candidate pairs, "
+        f"{n['n_links']} true links. The same probabilities, used in three ways:",
     )
-    best = distribution.k_best(2)
-    table = _table("matching", "product of odds", "probability")
-    for matching, score in zip(best.matchings, best.scores, strict=True):
-        table.add_row(
-            _pairs(enumerate(matching)),
-            f"{math.exp(score):.2f}",
-            percent(math.exp(distribution.log_prob(matching))),
-        )
+    table = _table("links", "precision", "recall", "F1", "Brier score")
+    for row in found.rows:
+        cells = [f"{row[name]:.3f}" for name in ("precision", "recall", "f1")]
+        table.add_row(row["method"], *cells, f"{row['brier']:.4f}")
     _show(console, table)
-    _say(console, "This gives the probability of each pair in a one-to-one matching:")
-    _show(console, _pair_table(distribution.marginals))
-    answer = _pairs(enumerate(distribution.bayes_matching()))
+    best, other = found.rows[-1], found.rows[-2]
     _say(
         console,
-        f"[bold green]The answer is {answer}.[/bold green] One strong pair does not make "
-        "up for the improbable pair that it leaves.",
+        f"[bold green]F1 rises from {other['f1']:.3f} to {best['f1']:.3f}, and the Brier "
+        f"score falls to {best['brier'] / other['brier']:.2f} of the classifier's."
+        "[/bold green] pm.link asks that nobody is linked twice and keeps the expected "
+        "number of links. It chooses no threshold and uses no labels. A link that only it "
+        "finds, and who else the two people could be:",
     )
+    table = _table("north", "south", "by itself", "one-to-one")
+    table.columns[1].justify = "left"
+    for pair in found.example:
+        cells = (percent(pair["pair_probability"]), percent(pair["probability"]))
+        style = "bold green" if pair["is_true"] else ""
+        table.add_row(pair["north"], pair["south"], *cells, style=style)
+    _show(console, table)
 
 
-def _horse(console: Console, out: Path, jobs: int) -> None:
+def _horse(console: Console, out: Path, jobs: int, linked: "Linking") -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
     from permatch.pages import demo_learning
     from permatch.pages.demo_page import demo_page, save_picture
@@ -153,8 +133,8 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
         )
     page = out / "index.html"
     with whole_file(out / "demo.json") as file:
-        file.write(found.to_json())
-    demo_page(found).write(page)
+        file.write(found.to_json(linking=linked.to_json()))
+    demo_page(linked, found).write(page)
     save_picture(found, out / "horse.png")
 
     numbers = found.numbers
@@ -179,49 +159,17 @@ def _horse(console: Console, out: Path, jobs: int) -> None:
 def _next_steps(console: Console) -> None:
     _heading(console, "Next steps")
     snippet = """\
-import numpy as np, permatch as pm
-d = pm.MatchingDistribution(np.log([[19, 15.7], [13.3, 0.01]]))
-d.marginals, d.mode(), d.bayes_matching(), d.k_best(2), d.sample(1000, rng=0)"""
+import permatch as pm
+links = pm.link("pairs.csv", left="a", right="b", probability="p")
+links["probability"], links["decision"], links.review(20)"""
     _show(console, Text(snippet, no_wrap=True))
     commands = Table.grid(padding=(0, 3))
+    commands.add_row("permatch link --help", "link the pairs of a table one-to-one")
     commands.add_row("permatch match --help", "learn from a table of labelled matches")
     commands.add_row("permatch infer scores.csv", "probabilities for a score matrix")
     commands.add_row("permatch engines", "list the inference algorithms")
     commands.add_row("permatch --help", "list all commands")
     _show(console, commands)
-
-
-def _greedy(probabilities: FloatArray) -> list[tuple[int, int]]:
-    """Take the most probable pair, strike out its row and column, and so on."""
-    left = probabilities.copy()
-    pairs = []
-    for _ in range(len(left)):
-        row, col = divmod(int(left.argmax()), len(left))
-        pairs.append((row, col))
-        left[row], left[:, col] = -1.0, -1.0
-    return pairs
-
-
-def _mutual_best(probabilities: FloatArray) -> list[tuple[int, int]]:
-    """Keep the pairs in which each is the other's most probable partner."""
-    row_of = probabilities.argmax(axis=0)
-    col_of = probabilities.argmax(axis=1)
-    return [(i, int(j)) for i, j in enumerate(col_of) if row_of[j] == i]
-
-
-def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
-    """Write pairs by the first word of their names."""
-    return " and ".join(
-        f"{ORDERS[row].split()[0]}-{NEWSLETTER[col].split()[0]}" for row, col in pairs
-    )
-
-
-def _pair_table(probabilities: FloatArray) -> Table:
-    table = _table("orders \\ newsletter", *NEWSLETTER)
-    for name, chances in zip(ORDERS, probabilities, strict=True):
-        cells = [Text(percent(c), style="bold green" if c > 0.5 else "") for c in chances]
-        table.add_row(name, *cells)
-    return table
 
 
 def _table(first: str, *others: str) -> Table:

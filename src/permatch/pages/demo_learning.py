@@ -264,15 +264,16 @@ class Demo:
     reliability: Calibration
     example: Example = field(repr=False)
 
-    def to_json(self) -> str:
-        """Return numbers, rows and the reliability curve as JSON."""
+    def to_json(self, **more: Any) -> str:
+        """Return all as JSON: numbers, rows and reliability curve, after `more`."""
         curve = {
             name: [
                 None if np.isnan(p) else p for p in getattr(self.reliability, name).tolist()
             ]
             for name in ("mean_predicted", "observed", "counts")
         }
-        content = {"numbers": self.numbers, "calibration": curve, "rows": self.rows}
+        own = {"numbers": self.numbers, "calibration": curve, "rows": self.rows}
+        content = more | own
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 

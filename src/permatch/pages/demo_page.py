@@ -1,4 +1,4 @@
-"""The page of `permatch demo`: what learning did to the matching of two silhouettes."""
+"""The page of `permatch demo`: two registers linked, and a horse matched."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from permatch._files import whole_file
 from permatch._optional import require
 from permatch.pages.demo_learning import METHODS, Demo, Example
+from permatch.pages.demo_linking import Linking
 from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
 
@@ -14,39 +15,90 @@ _LABELS = [STYLES[method][0] for method in METHODS]
 _PARTS = {"Unweighted": "before", "Learned": "after"}
 
 
-def demo_page(demo: Demo) -> Page:
-    """Return the page; its numbers are those of ``demo.to_json()``."""
-    n = demo.numbers
+def demo_page(linking: Linking, demo: Demo) -> Page:
+    """Return the page; its numbers are those that both parts write as JSON."""
     page = Page(
-        "Learning to match a horse",
-        f"Which of the {n['size']} points on the outline of a silhouette correspond to "
-        "those on a sheared copy?",
+        "Two lists linked, a horse matched",
+        "One-to-one links between the members of two libraries; then which points of a "
+        "silhouette correspond to those of a sheared copy, learned from examples.",
     )
+    page.add_heading("The members of two libraries")
+    _add_linking(page, linking)
+    page.add_heading("Learning to match a horse")
+    _add_horse(page, demo)
+    _add_curve(page, demo.rows)
+    _add_reliability(page, demo)
+    _add_commands(page, demo.numbers)
+    return page
+
+
+def _add_linking(page: Page, linking: Linking) -> None:
+    n = linking.numbers
     page.add_text(
-        "Each point is described by its shape context, a histogram of the outline around "
-        f"it. The features of an edge between two points are the {n['n_features']} squared "
-        "differences of their histograms. With equal weights they match poorly, because a "
-        "shear changes some bins far more than others. permatch learns one weight per bin "
-        f"from {n['n_train']} labelled pairs, by maximum likelihood over all matchings, "
-        "with exact gradients."
+        f"Two libraries list {n['n_north']} and {n['n_south']} members. Names are "
+        "misspelt, people have moved, families share a name and a street. A logistic "
+        "regression, "
+        f"trained on other people, gives each of {n['n_pairs']:,} candidate pairs a "
+        f"probability of being the same person; {n['n_links']} people are in both lists. "
+        "pm.link asks that nobody is linked twice and keeps the expected number of links; "
+        "it uses no threshold and no labels."
     )
-    page.add_heading("Before and after learning")
+    page.add_html(
+        table(
+            ["links by", "precision", "recall", "F1", "Brier score"],
+            [
+                [row["method"]]
+                + [f"{row[name]:.3f}" for name in ("precision", "recall", "f1")]
+                + [f"{row['brier']:.4f}"]
+                for row in linking.rows
+            ],
+            "The same probabilities, used in three ways.",
+            ids=True,
+        )
+    )
+    page.add_text("A link that only pm.link finds, and who else the two people could be:")
+    page.add_html(
+        table(
+            ["north", "south", "by itself", "one-to-one", "the truth"],
+            [
+                [
+                    pair["north"],
+                    pair["south"],
+                    _share(pair["pair_probability"]),
+                    _share(pair["probability"]),
+                    "same person" if pair["is_true"] else "two people",
+                ]
+                for pair in linking.example
+            ],
+            "Probability of each pair by itself, and if nobody is linked twice.",
+        )
+    )
+    page.add_text("In Python, from the classifier's probabilities:")
+    page.add_code('links = pm.link(pairs, left="north", right="south", probability="p")')
+
+
+def _add_horse(page: Page, demo: Demo) -> None:
+    n = demo.numbers
+    page.add_text(
+        f"Each of {n['size']} points on an outline is described by its shape context, a "
+        "histogram of the outline around it. The features of an edge between two points "
+        f"are the {n['n_features']} squared differences of their histograms. With equal "
+        "weights they match poorly, because a shear changes some bins far more than "
+        f"others. permatch learns one weight per bin from {n['n_train']} labelled pairs, "
+        "by maximum likelihood over all matchings, with exact gradients."
+    )
     page.add_html(
         table(
             ["features", "wrong points", "right points in the pair below"],
             [
-                ["unweighted", _loss(n["loss_unweighted"]), n["example_right_before"]],
-                ["learned", _loss(n["loss_learnt"]), n["example_right_after"]],
+                ["unweighted", _share(n["loss_unweighted"]), n["example_right_before"]],
+                ["learned", _share(n["loss_learnt"]), n["example_right_after"]],
             ],
             f"Fraction of points matched incorrectly on {n['n_test']} test pairs.",
             ids=True,
         )
     )
     _add_example(page, demo.example, n)
-    _add_curve(page, demo.rows)
-    _add_reliability(page, demo)
-    _add_commands(page, n)
-    return page
 
 
 def save_picture(demo: Demo, path: Path) -> None:
@@ -90,7 +142,7 @@ def _add_example(page: Page, example: Example, numbers: dict[str, Any]) -> None:
 
 
 def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
-    page.add_heading("Learning curve")
+    page.add_heading("Learning curve", level=3)
     with drawing(7.0, 3.8) as (figure, axes):
         learning_curve(rows, axes)
         page.add_figure(
@@ -111,7 +163,7 @@ def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
 
 def _add_reliability(page: Page, demo: Demo) -> None:
     error = demo.numbers["calibration_error"]
-    page.add_heading("Calibration")
+    page.add_heading("Calibration", level=3)
     page.add_text(
         "Every edge of every test pair has a predicted probability. If the model is "
         "calibrated, a fraction p of the edges with probability p are right."
@@ -128,7 +180,7 @@ def _add_reliability(page: Page, demo: Demo) -> None:
 
 
 def _add_commands(page: Page, n: dict[str, Any]) -> None:
-    page.add_heading("Reproduce it in Python")
+    page.add_heading("Reproduce it in Python", level=3)
     n_train = n["n_train"]
     lines = [
         "import permatch as pm",
@@ -146,7 +198,7 @@ def _add_commands(page: Page, n: dict[str, Any]) -> None:
     )
 
 
-def _loss(share: float) -> str:
+def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
@@ -158,8 +210,8 @@ def _curve_cells(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return [
         [
             n,
-            _loss(losses[0, unweighted]),
-            *(_loss(losses[n, method]) for method in learners),
+            _share(losses[0, unweighted]),
+            *(_share(losses[n, method]) for method in learners),
         ]
         for n in sizes
     ]
