@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from permatch._validation import check_choice, check_weights
+from permatch._validation import check_choice, check_count, check_weights
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import (
@@ -16,6 +16,7 @@ from permatch.estimators.checks import (
     check_feature_names,
     with_weight,
 )
+from permatch.estimators.entity_folds import split_by_entity
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
 from permatch.objectives import Parameters
@@ -92,6 +93,8 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
 
     def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
         """Return pairs of training and held-out graphs."""
+        if len(data[0]) == 1 and (found := self._entity_splits(data)) is not None:
+            return found
         try:
             found = self._shuffled_folds(len(data[0]), "graphs", "(graphs, matchings)")
             if found is None:
@@ -107,6 +110,22 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         return [
             (_take(data, train, k), _take(data, test, k))
             for k, (train, test) in enumerate(found)
+        ]
+
+    def _entity_splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]] | None:
+        """Return folds of the nodes of one graph if `cv` is a number, else None."""
+        if not isinstance(self.cv, int | np.integer) or isinstance(self.cv, bool):
+            return None
+        n_folds = check_count(self.cv, "cv", 2)
+        (graph,), (known,), _ = data
+        if (n_matches := int(known.is_match.sum())) < n_folds:
+            raise InvalidOptionError(
+                f"cv must be at most the number of matches of the only graph, {n_matches}; "
+                f"got {n_folds}. Use a smaller cv, or validation=(graphs, matchings)."
+            )
+        return [
+            (([train[0]], [train[1]], np.ones(1)), ([test[0]], [test[1]], np.ones(1)))
+            for train, test in split_by_entity(graph, known, n_folds, self.random_state)
         ]
 
 
@@ -125,7 +144,9 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     engine, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs, verbose
         As in `MAPMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
-        A number means that many shuffled folds.  Not used with a validation set.
+        A number means that many shuffled folds of the graphs; a single graph is split by
+        its nodes, matched ones together, and pairs between folds are left out.  Not used
+        with a validation set.
     scoring : {"hamming", "log_likelihood"}
         Criterion on held-out graphs: the Hamming loss (lower is better) or the mean
         log-likelihood.

@@ -21,7 +21,9 @@ class MaxMarginMatchingCV(MatcherSearch, MaxMarginMatching):
     unmatched, scale_features, tol, max_iter, n_jobs, engine, verbose
         As in `MaxMarginMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
-        A number means that many shuffled folds.  Not used with a validation set.
+        A number means that many shuffled folds of the graphs; a single graph is split by
+        its nodes, matched ones together, and pairs between folds are left out.  Not used
+        with a validation set.
     scoring : {"hamming", "log_likelihood"}
         Criterion on held-out graphs: the Hamming loss (lower is better) or the mean
         log-likelihood.
