@@ -174,7 +174,6 @@ WRONG_USAGES = [
     ("match predict m.json edges.csv --out m.json", "would overwrite an input"),
     ("match predict m.json edges.csv --engine warp", "'warp' is not one of auto"),
     ("match evaluate m.json edges.csv --no-probabilities --decode bayes", "drop --no-prob"),
-    ("match show m.json edges.csv", "--graph ID is required; there are g0, g1"),
     ("match show m.json edges.csv -g g99", "edges.csv has no graph 'g99'"),
     ("match show m.json edges.csv -g g0 -k 0", "'--k'"),
     ("match show m.json edges.csv -g g0 -o m.json", "would overwrite an input"),

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 
 import numpy as np
@@ -71,8 +72,8 @@ def test_match_show_writes_a_page(files, tmp_path, model):
     )
     html = out.read_text(encoding="utf-8")
     assert "<h1>Matchings of graph a/b &lt;c&gt;</h1>" in html
-    assert "left nodes that agree with the labels" in html
-    assert html.count("data-matching=") == 3
+    assert "label errors" in html
+    assert html.count('"changes": [[') == 1  # of the one component, in two of three ways
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -87,9 +88,23 @@ def test_the_only_graph_needs_no_name_and_no_labels(files, tmp_path, monkeypatch
     ]
     result = call("match", "show", files / "m.json", "-", input="\n".join(lines))
     assert result.exit_code == OK, result.output
-    assert "left nodes that agree with the labels" not in (
-        tmp_path / "match.html"
-    ).read_text(encoding="utf-8")
+    html = (tmp_path / "match.html").read_text(encoding="utf-8")
+    assert "<h1>Matchings of graph g</h1>" in html
+    assert "label errors" not in html
+
+
+def test_all_graphs_are_in_one_list(files, tmp_path):
+    out = tmp_path / "page.html"
+    result = call("match", "show", files / "m.json", files / "edges.csv", "-o", out)
+    assert result.exit_code == OK, result.output
+    assert " ".join(result.stdout.split()) == (
+        f"wrote {out}: 7 graphs, 28 x 28 nodes in 7 components, exact probabilities. "
+        "Open it in a browser."
+    )
+    html = out.read_text(encoding="utf-8")
+    assert "<h1>Matchings of 7 graphs</h1>" in html
+    (text,) = re.findall(r'"graphs": (\[.*?\])', html)
+    assert sorted(json.loads(text)) == sorted(GRAPHS)
 
 
 def test_rank_show_writes_a_page(files, tmp_path, monkeypatch):
@@ -141,9 +156,9 @@ def test_unknown_graphs_are_refused_in_one_line(files, tmp_path):
         "has no graph 'xyz'; there are monday, tuesday, a/b <c>, g4, g5 and 2 more.",
     )
     refused(
-        call(*command, *more),
+        call(*command, "-g", "monday", "-n", "a9", *more),
         WRONG_USAGE,
-        "--graph ID is required; there are monday, tuesday, a/b <c>, g4, g5 and 2 more.",
+        "the table has no node 'a9'; there are a0, a1, a2, a3, b0 and 3 more.",
     )
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""The page about one graph, opened in a real browser."""
+"""The page about matchings: what is in the file, and what a browser makes of it."""
 
 import base64
 import json
@@ -8,72 +8,94 @@ import warnings
 import numpy as np
 import pytest
 
-from permatch import MatchingDistribution
-from permatch.errors import SizeLimitError
-from permatch.graphs import BipartiteGraph
-from permatch.pages import match_view
+from permatch import BipartiteGraph, MAPMatching, MatchingDistribution
+from permatch.datasets.edge_table import EdgeTable
+from permatch.pages import alternatives
 from permatch.pages.explorer_page import pack, percent
-from permatch.pages.match_explorer import match_page
-from permatch.pages.match_view import MatchView, match_data
-from tests.pages.accessibility import (
-    check_by_hand,
-    milliseconds,
-    sticks_out,
-    violations,
-)
+from permatch.pages.match_explorer import match_page, write_match_page
+from permatch.pages.model_view import model_view
+from permatch.pages.shown import choose_shown
+from tests.pages.accessibility import check_by_hand, sticks_out, violations
 from tests.pages.browser import needs_browser, open_page
 
-COEF = np.array([-1.2, 0.8, 0.1])
 NAMES = ["distance", "overlap", "<b>noise</b>"]
-LEFT = ["</script><b>x</b>", "日本", "a&b\"'", "עברית", "e" * 300, "  f"]
-RIGHT = [f"b{j}" for j in range(6)]
+COEF = np.array([-1.2, 0.8, 0.1])
+ODD = ["</script><b>x</b>", "日本", "a&b\"'", "עברית", "e" * 300, "  f"]
 
 
-def view_of(size, seed, left=None, right=None, forbidden=(), truth=True, engine="auto"):
-    rng = np.random.default_rng(seed)
-    allowed = np.ones((size, size), dtype=bool)
-    for edge in forbidden:
-        allowed[edge] = False
-    graph = BipartiteGraph(rng.normal(size=(size, size, len(COEF))), allowed)
-    law = MatchingDistribution(graph.scores(COEF), engine)
-    return MatchView(
-        name="mon</title>day",
-        left=left or [f"a{i}" for i in range(size)],
-        right=right or [f"b{j}" for j in range(size)],
-        features=NAMES,
-        coef=COEF,
-        graph=graph,
-        distribution=law,
-        truth=law.mode() if truth else None,
-        n_best=10,
-        model="MAPMatching",
+def fitted(intercept=None):
+    """Return a model with known weights; with an intercept, any node may be unmatched."""
+    rng = np.random.default_rng(0)
+    model = MAPMatching(alpha=1.0).fit(rng.normal(size=(2, 2, 2, 3)), [[0, 1]] * 2)
+    model.coef_ = COEF
+    if intercept is not None:
+        model.unmatched_, model.unmatched_intercept_ = "any", intercept
+    return model
+
+
+def table_of(graphs, *, ids=None, left=None, matchings=None):
+    return EdgeTable(
+        graphs,
+        matchings,
+        ids or ([None] if len(graphs) == 1 else list(range(len(graphs)))),
+        [left or [f"a{i}" for i in range(graph.n_left)] for graph in graphs],
+        [[f"b{j}" for j in range(graph.n_right)] for graph in graphs],
+        NAMES,
     )
 
 
-@pytest.fixture(scope="module")
-def view():
-    """A graph whose likeliest and Bayes matching differ, names as bad as can be."""
-    found = view_of(6, 20, LEFT, RIGHT, forbidden=[(0, 0), (2, 3)])
-    assert (found.mode != found.bayes).any()
-    return found
+def dense(n, k, seed, forbidden=()):
+    rng = np.random.default_rng(seed)
+    allowed = np.ones((n, k), dtype=bool)
+    for pair in forbidden:
+        allowed[pair] = False
+    return BipartiteGraph(rng.normal(size=(n, k, 3)), allowed)
+
+
+def chain(n, seed, scale=1.0):
+    """Return a sparse graph: node i may be matched to i and i + 1, in runs of five."""
+    rng = np.random.default_rng(seed)
+    left = np.repeat(np.arange(n), 2)
+    right = np.minimum(left + np.tile([0, 1], n), left - left % 5 + 4)
+    keep = np.append(True, (left[1:] != left[:-1]) | (right[1:] != right[:-1]))
+    left, right = left[keep], right[keep]
+    features = scale * rng.normal(size=(len(left), 3))
+    features[::7, 2] = 0.0
+    return BipartiteGraph.from_edges(left, right, features, n, n)
 
 
 @pytest.fixture(scope="module")
-def page(view, tmp_path_factory):
+def odd():
+    """One graph of names as bad as can be, with labels."""
+    graph = dense(6, 6, 20, forbidden=[(0, 0), (2, 3)])
+    table = table_of(
+        [graph], ids=["mon</title>day"], left=ODD, matchings=[np.arange(6) - 1]
+    )
+    return model_view(fitted(0.1), table)
+
+
+@pytest.fixture(scope="module")
+def odd_page(odd, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "match.html"
-    match_page(view).write(path)
+    match_page(odd).write(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    path = tmp_path_factory.mktemp("large") / "match.html"
-    match_page(view_of(100, 0)).write(path)
+def sparse():
+    """Two graphs, of 8 and 3 components."""
+    table = table_of([chain(40, 0), chain(15, 1)], ids=["one", "two"])
+    return model_view(fitted(-0.5), table, n_best=4)
+
+
+@pytest.fixture(scope="module")
+def sparse_page(sparse, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sparse") / "match.html"
+    match_page(sparse).write(path)
     return path
 
 
-def data_in(path):
-    html = path.read_text(encoding="utf-8")
+def data_in(html):
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
     return json.loads(text)
 
@@ -86,8 +108,8 @@ def numbers_in(packed):
 # ---- what is in the file
 
 
-def test_the_page_needs_nothing_from_outside(page):
-    html = page.read_text(encoding="utf-8")
+def test_the_page_needs_nothing_from_outside(odd_page):
+    html = odd_page.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=[\"'](https?:)?//", html)
     assert "http" not in html.replace("http-equiv", "")
     assert len(re.findall(r"<script", html)) == len(re.findall(r"</script>", html)) == 2
@@ -96,73 +118,161 @@ def test_the_page_needs_nothing_from_outside(page):
     assert len(ids) == len(set(ids))
 
 
-def test_the_data_are_those_of_the_library(page, view):
-    data, law = data_in(page), view.distribution
-    assert data["left"] == LEFT
-    assert data["features"] == NAMES
-    rows, cols = numbers_in(data["rows"]), numbers_in(data["cols"])
-    assert set(zip(rows, cols, strict=True)) == set(np.ndindex(6, 6)) - {(0, 0), (2, 3)}
-    assert data["n_pairs"] == len(rows) == 34
-    np.testing.assert_array_equal(numbers_in(data["chances"]), law.marginals[rows, cols])
-    np.testing.assert_array_equal(numbers_in(data["scores"]), law.scores[rows, cols])
-    values = numbers_in(data["values"]).reshape(34, 3)
-    np.testing.assert_allclose(values, view.graph.features[rows, cols], rtol=1e-6)
-    for edges, matching in [
-        (data["mode"], law.mode()),
-        (data["bayes"], law.bayes_matching()),
-        *zip(data["best"], law.k_best(10).matchings, strict=True),
-    ]:
-        assert rows[edges].tolist() == list(range(6))
-        assert cols[edges].tolist() == matching.tolist()
-    assert data["errors"] is None
+def test_probabilities_are_those_of_the_library_whatever_the_graph():
+    graphs = [dense(4, 4, 1), dense(3, 5, 2), chain(10, 3)]
+    for intercept in (None, -0.3):
+        model = fitted(intercept)
+        view = model_view(model, table_of(graphs))
+        data = data_in(match_page(view).render())
+        rows, cols = numbers_in(data["rows"]), numbers_in(data["cols"])
+        starts = numbers_in(data["edge_starts"])
+        chances = numbers_in(data["chances"])
+        assert len(rows) == sum(graph.n_edges for graph in graphs)
+        found = {}
+        for c, name in enumerate(data["graphs"]):
+            for edge in range(starts[c], starts[c + 1]):
+                pair = data["left"][rows[edge]], data["right"][cols[edge]]
+                found[(name, *pair)] = chances[edge]
+        alone = np.sort(numbers_in(data["alone"][0]))
+        assert len(found) == len(rows)
+        alone_left = np.concatenate([model.distribution(g).unmatched_left for g in graphs])
+        np.testing.assert_allclose(
+            sorted(p for _, p in alone), sorted(alone_left), atol=1e-6
+        )
+        for g, graph in enumerate(graphs):
+            law = model.distribution(graph)
+            s = graph.structure
+            for i, j, p in zip(s.left, s.right, graph.pick(law.marginals), strict=True):
+                assert found[(str(g), f"a{i}", f"b{j}")] == pytest.approx(p, abs=1e-6)
 
 
-def test_exact_and_approximate_answers_are_called_so(page, large):
-    assert "All probabilities are exact, computed by engine" in page.read_text(
-        encoding="utf-8"
+def test_components_come_by_expected_errors(sparse):
+    shown = choose_shown(sparse)
+    assert sorted(shown.components.tolist()) == list(range(11))
+    errors = sparse.expected_errors[shown.components]
+    assert (np.diff(errors) <= 0.0).all()
+    # Decisions of links and of pairs without a link are wrong with p and 1 - p.
+    first = shown.components[0]
+    own = sparse.component_of_edge == first
+    p, is_link = sparse.chances[own], sparse.is_link[own]
+    assert errors[0] == pytest.approx((1 - p)[is_link].sum() + p[~is_link].sum())
+
+
+def test_the_best_matchings_are_those_of_the_component(sparse):
+    shown = choose_shown(sparse)
+    found = alternatives.find_alternatives(sparse, shown.components.tolist())
+    assert sorted(found) == list(range(11))
+    for c, own in found.items():
+        part = sparse.problem.graph(c)
+        law = MatchingDistribution(
+            part.dense(),
+            "enumeration",
+            unmatched_left=part.unmatched_left,
+            unmatched_right=part.unmatched_right,
+        )
+        best = law.k_best(4)
+        np.testing.assert_allclose(own.log_probs, law.log_prob(best.matchings), atol=1e-9)
+        assert [len(links) for links in own.links] == (best.matchings >= 0).sum(1).tolist()
+        assert (sparse.component_of_edge[np.concatenate(own.links)] == c).all()
+
+
+def test_log_partitions_are_found_where_a_view_has_none(sparse, monkeypatch):
+    from dataclasses import replace
+
+    known = alternatives.find_alternatives(sparse, range(11))
+    bare = replace(sparse, log_partitions=None)
+    for c, own in alternatives.find_alternatives(bare, range(11)).items():
+        np.testing.assert_allclose(own.log_probs, known[c].log_probs, atol=1e-9)
+    monkeypatch.setattr(alternatives, "_NARROW", 0)
+    wide = alternatives.find_alternatives(bare, [3])
+    assert wide[3].log_probs is None
+    np.testing.assert_allclose(wide[3].losses, known[3].losses)
+    monkeypatch.setattr(alternatives, "MAX_NODES", 4)
+    assert alternatives.find_alternatives(bare, range(11)) == {}
+    data = data_in(match_page(bare).render())
+    assert data["best"] == [None] * 11
+
+
+def test_what_does_not_fit_is_left_out_and_said():
+    graph = chain(200, 5, scale=40.0)  # many decisions are certain
+    view = model_view(fitted(-0.5), table_of([graph]))
+    whole = choose_shown(view)
+    assert len(whole.edges) == graph.n_edges
+    assert "left-out" not in match_page(view).render()
+    some = choose_shown(view, max_bytes=12_000)
+    worst = np.zeros(view.n_components)
+    doubt = np.minimum(view.chances, 1 - view.chances)
+    np.maximum.at(worst, view.component_of_edge, doubt)
+    assert some.n_certain == (worst < 1e-3).sum() > 0
+    assert (worst[some.components] >= 1e-3).all()
+    n = len(some.components)
+    assert some.components.tolist() == whole.components[:n].tolist()
+    page = match_page(view, some).render()
+    assert f"This page shows {n} of 40 components, the least certain." in page
+    n_nodes = 400 - len(some.left) - len(some.right)
+    n_pairs = graph.n_edges - len(some.edges)
+    assert f"{n_nodes} nodes and {n_pairs} pairs are left out" in page
+    assert f"among them {some.n_certain} components in which every pair" in page
+    assert "permatch match predict --marginals writes all of them to a table." in page
+    # Of a component too large by itself, the pairs that are least certain stay.
+    tiny = choose_shown(view, max_bytes=300)
+    assert len(tiny.components) == 1
+    own = view.component_of_edge == tiny.components[0]
+    kept = np.sort(view.risks[tiny.edges])[::-1]
+    np.testing.assert_array_equal(kept, np.sort(view.risks[own])[::-1][: len(kept)])
+
+
+def test_a_page_of_100_000_nodes_is_small(tmp_path):
+    n = 50_000
+    view = model_view(fitted(-0.5), table_of([chain(n, 7)]))
+    path = tmp_path / "large.html"
+    words = write_match_page(view, path)
+    assert path.stat().st_size < 5_000_000
+    assert path.stat().st_size > 2_000_000  # there is much to show
+    assert re.fullmatch(
+        r"[\d,]+ x [\d,]+ nodes in [\d,]+ of 10,000 components, exact probabilities", words
     )
-    text = large.read_text(encoding="utf-8")
-    assert '<p class="note approximate" id="how">Probabilities are approximate' in text
-    assert "standard error" in text
-    assert data_in(large)["errors"] is not None
 
 
-def test_an_error_nobody_knows_and_a_tolerance_missed_are_said():
-    unknown = match_page(view_of(9, 0, engine="bethe")).render()
-    assert "approximate, estimated by engine bethe" in unknown
+def test_one_node_is_a_way_to_its_component(sparse):
+    table = table_of([chain(40, 0)])
+    view = model_view(fitted(-0.5), table, node="a7")
+    page = match_page(view).render()
+    assert "This page shows 1 of 8 components, those asked for." in page
+    assert data_in(page)["left"] == ["a5", "a6", "a7", "a8", "a9"]
+
+
+def test_exact_and_approximate_answers_are_called_so(odd_page):
+    text = odd_page.read_text(encoding="utf-8")
+    assert '<p class="note" id="how">All probabilities are exact, computed by' in text
+    model = fitted()
+    model.engine = "bethe"
+    unknown = match_page(model_view(model, table_of([dense(9, 9, 0)]))).render()
+    assert '<p class="note approximate" id="how">Probabilities are approximate' in unknown
+    assert "estimated by engine bethe" in unknown
     assert "their error is unknown" in unknown
+    assert data_in(unknown)["low"] is None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        from permatch.inference import AutoEngine
+        from permatch.inference import AutoEngine, PathTree
 
-        hurried = view_of(60, 0, engine=AutoEngine(tol=1e-9, budget=0.2))
-        assert "did not reach its tolerance" in match_page(hurried).render()
-
-
-def test_a_matching_that_is_both_says_so():
-    text = match_page(view_of(2, 0, truth=False)).render()
-    assert "For this graph they are the same." in text
-    assert "that agree with the labels" not in text
-    assert "The 2 best matchings" in text
-    assert "The best matching</h2>" in match_page(view_of(1, 0)).render()
-
-
-def test_features_that_are_too_many_are_kept_for_the_likeliest_edges(monkeypatch):
-    monkeypatch.setattr(match_view, "MAX_VALUES", 60)
-    view = view_of(6, 1)
-    data = match_data(view)
-    kept = numbers_in(data["kept"])
-    used = {i * 6 + j for m in [view.mode, view.bayes, *view.best.matchings]
-            for i, j in enumerate(m.tolist())}  # fmt: skip
-    assert len(numbers_in(data["rows"])) == 36
-    assert used <= set(kept.tolist())
-    assert len(numbers_in(data["values"])) == 3 * len(kept)
+        model.engine = AutoEngine(tol=1e-9, budget=0.2)
+        hurried = model_view(model, table_of([dense(50, 50, 0)]))
+        page = match_page(hurried).render()
+        assert "did not reach its tolerance" in page
+        assert "interval (two standard errors)" in page
+        model = fitted(0.0)
+        model.engine = PathTree()
+        view = model_view(model, table_of([chain(10, 0)]))
+        if not view.is_exact.all():
+            assert "interval (certain)" in match_page(view).render()
+            assert (view.low <= view.chances).all()
 
 
-def test_graphs_too_large_for_a_page_are_refused(monkeypatch):
-    monkeypatch.setattr("permatch.pages.match_explorer.MAX_NODES", 5)
-    with pytest.raises(SizeLimitError, match="at most 5 nodes per side, got 6"):
-        match_page(view_of(6, 0))
+def test_a_view_without_pairs_is_a_page():
+    graph = BipartiteGraph.from_edges([], [], np.zeros((0, 3)), 2, 3)
+    page = match_page(model_view(fitted(0.0), table_of([graph]))).render()
+    assert "There is no candidate pair." in page
 
 
 def test_numbers_beyond_single_precision_keep_theirs():
@@ -174,205 +284,17 @@ def test_numbers_beyond_single_precision_keep_theirs():
 # ---- what a browser makes of it
 
 
-@needs_browser
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(1300, "light"), (360, "dark")], ids=["wide", "phone"]
-)
-def test_the_page_in_a_browser(page, view, tmp_path, width, scheme):
-    law = view.distribution
-    with open_page(page, tmp_path, width, scheme) as driver:
-        assert driver.title == "Matchings of graph mon</title>day"
-        check_by_hand(driver)
-        assert violations(driver) == []
-        for name in ("edges", "heat", "mode", "bayes"):
-            canvas = driver.find_element("id", name)
-            assert canvas.size["width"] > 140
-            assert canvas.size["height"] > 40
-        # The table in the page says what the library says.
-        rows = driver.find_elements("css selector", "#best-table tbody tr")
-        assert len(rows) == 10
-        chances = [row.find_elements("tag name", "td")[0].text for row in rows]
-        expected = [percent(p) for p in np.exp(law.log_prob(law.k_best(10).matchings))]
-        assert chances == expected
-        first = driver.find_element("css selector", "#edge-table tbody tr")
-        i, j = divmod(int(law.marginals.argmax()), 6)
-        cells = first.find_elements("css selector", "th, td")
-        assert cells[0].text.split() == f"{LEFT[i]} – {RIGHT[j]}".split()
-        assert cells[1].text == percent(law.marginals[i, j])
-        assert sticks_out(driver) <= 0
-        style = "getComputedStyle(document.body)"
-        paper = driver.execute_script(f"return {style}.backgroundColor")
-        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-        assert driver.get_log("browser") == []
+def text_of(driver, name):
+    return driver.find_element("id", name).text
 
 
-@needs_browser
-def test_the_slider_by_keyboard_changes_what_is_drawn(page, view, tmp_path):
-    from selenium.webdriver.common.keys import Keys
-
-    def drawn():
-        canvas = driver.find_element("id", "edges")
-        said = driver.find_element("id", "threshold-now").text
-        n_drawn = int(canvas.get_attribute("data-drawn"))
-        assert re.search(rf": {n_drawn} edges?$", said)
-        assert slider.get_attribute("aria-valuetext") == said
-        wait_until(driver, lambda: table.get_attribute("data-listed") == str(n_drawn))
-        n_rows = len(driver.find_elements("css selector", "#edge-table tbody tr"))
-        assert n_rows == n_drawn
-        return n_drawn
-
-    with open_page(page, tmp_path) as driver:
-        driver.set_script_timeout(10)
-        slider = driver.find_element("id", "threshold")
-        table = driver.find_element("id", "edge-table")
-        marginals = view.distribution.marginals
-        assert drawn() == (marginals >= 0.22**2).sum()
-        before = picture(driver)
-        press_tab(driver, 2)  # past the summary, which is there to be scrolled
-        assert focused(driver) == "threshold"
-        slider.send_keys(Keys.END)
-        wait_for_frame(driver)
-        assert drawn() == (marginals >= 1.0).sum()
-        assert picture(driver) != before
-        slider.send_keys(Keys.HOME)
-        wait_for_frame(driver)
-        assert drawn() == (marginals > 0.0).sum()
-        slider.send_keys(Keys.ARROW_RIGHT * 50)
-        wait_for_frame(driver)
-        assert drawn() == (marginals >= 0.25).sum()
-        assert driver.get_log("browser") == []
+def cells(driver, table, row):
+    rows = driver.find_elements("css selector", f"#{table} tbody tr")
+    return [cell.text for cell in rows[row].find_elements("css selector", "th, td")]
 
 
-@needs_browser
-def test_features_of_an_edge_by_pointer_menu_and_keyboard(page, view, tmp_path):
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.select import Select
-
-    law = view.distribution
-
-    def shows(i, j):
-        text = driver.find_element("id", "status").text
-        assert " ".join(f"{LEFT[i]} – {RIGHT[j]}".split()) in text
-        assert f"probability {percent(law.marginals[i, j])}, " in text
-        rows = driver.find_elements("css selector", "#details tbody tr")
-        found = {}
-        for row in rows:
-            name, value, _, adds = (
-                cell.text.replace("−", "-")
-                for cell in row.find_elements("css selector", "th, td")[:4]
-            )
-            found[name] = (float(value), float(adds))
-        features = view.graph.features[i, j]
-        for name, value, coef in zip(NAMES, features, COEF, strict=True):
-            assert found[name][0] == pytest.approx(value, rel=1e-2)
-            assert found[name][1] == pytest.approx(value * coef, rel=1e-2)
-
-    with open_page(page, tmp_path) as driver:
-        driver.set_script_timeout(10)
-        # The keyboard: Tab goes into the table, arrows along its rows.
-        press_tab(driver, 3)
-        order = np.argsort(-law.marginals.ravel(), kind="stable")
-        shows(*divmod(int(order[0]), 6))
-        driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
-        shows(*divmod(int(order[1]), 6))
-        driver.switch_to.active_element.send_keys(Keys.END)
-        driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN, Keys.HOME)
-        shows(*divmod(int(order[0]), 6))
-        # One more Tab leaves the table for the next.
-        driver.switch_to.active_element.send_keys(Keys.TAB)
-        row = int(np.flatnonzero(view.mode != view.bayes)[0])
-        shows(row, int(view.bayes[row]))
-        # The menus reach every edge, forbidden ones too.
-        Select(driver.find_element("id", "left")).select_by_index(1)
-        Select(driver.find_element("id", "right")).select_by_index(4)
-        shows(1, 4)
-        Select(driver.find_element("id", "left")).select_by_index(0)
-        Select(driver.find_element("id", "right")).select_by_index(0)
-        assert "not allowed" in driver.find_element("id", "status").text
-        # The pointer: a cell of the heat map, then a name beside the edges.
-        box = driver.execute_script(
-            "const c = document.getElementById('heat');"
-            "c.scrollIntoView({block: 'center'});"
-            "return [c.clientWidth, c.clientHeight];"
-        )
-        heat = driver.find_element("id", "heat")
-        # Cells are 44 pixels and end at the lower edge; names stand left of them.
-        left_edge = driver.execute_script(
-            "const pen = arguments[0].getContext('2d'); pen.font = '12px system-ui, "
-            "sans-serif'; return Math.round(Math.min(arguments[0].clientWidth * 0.25, "
-            "Math.max(...arguments[1].map((t) => pen.measureText(t.slice(0, 80)).width)))"
-            " + 8);", heat, LEFT,
-        )  # fmt: skip
-        point = ActionChains(driver)
-        x = left_edge + 44 * 2.5 - box[0] / 2
-        y = box[1] / 2 - 2 - 44 * 1.5
-        point.move_to_element_with_offset(heat, int(x), int(y)).perform()
-        shows(4, 2)
-        edges = driver.find_element("id", "edges")
-        half = edges.size["height"] / 2
-        point = ActionChains(driver)
-        x = -edges.size["width"] / 2 + 6
-        point.move_to_element_with_offset(
-            edges, int(x), int(14 + 26 * 3.5 - half)
-        ).perform()
-        shows(3, int(law.marginals[3].argmax()))
-        assert driver.get_log("browser") == []
-
-
-@needs_browser
-def test_one_of_the_best_matchings_is_shown_in_the_pictures(page, tmp_path):
-    from selenium.webdriver.common.keys import Keys
-
-    with open_page(page, tmp_path) as driver:
-        empty = picture(driver, "edges-mark")
-        button = driver.find_element("css selector", "#best-table button")
-        driver.execute_script("arguments[0].focus()", button)
-        assert "Matching 1 is the mode." in driver.find_element("id", "status").text
-        first = picture(driver, "edges-mark")
-        assert first != empty
-        button.send_keys(Keys.ARROW_DOWN)
-        text = driver.find_element("id", "status").text
-        assert re.search(r"Matching 2 differs from the mode in \d edges of 6", text)
-        assert picture(driver, "edges-mark") != first
-
-
-@needs_browser
-def test_a_hundred_nodes_a_side_stay_fluid(large, tmp_path, request):
-    with open_page(large, tmp_path) as driver:
-        driver.set_script_timeout(30)
-        slider = driver.find_element("id", "threshold")
-        times = [milliseconds(driver, slider, value) for value in (30, 10, 5, 1, 0, 60)]
-        request.node.user_properties.append(("milliseconds", [round(t) for t in times]))
-        canvas = driver.find_element("id", "edges")
-        assert 0 < int(canvas.get_attribute("data-drawn")) < 100
-        assert violations(driver) == []
-        assert driver.get_log("browser") == []
-
-
-@needs_browser
-def test_printed_it_is_black_on_white(page, tmp_path):
-    with open_page(page, tmp_path, scheme="dark") as driver:
-        dark = picture(driver)
-        driver.execute_script("dispatchEvent(new Event('beforeprint'))")
-        light = picture(driver)
-        assert light != dark
-        driver.execute_script("dispatchEvent(new Event('afterprint'))")
-        assert picture(driver) == dark
-        pdf = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
-        assert pdf.startswith(b"%PDF")
-
-
-def picture(driver, name="edges"):
-    return driver.execute_script(
-        "return document.getElementById(arguments[0]).toDataURL()", name
-    )
-
-
-def press_tab(driver, times):
-    from selenium.webdriver.common.keys import Keys
-
-    driver.find_element("tag name", "body").send_keys(Keys.TAB * times)
+def press(driver, *keys):
+    driver.switch_to.active_element.send_keys(*keys)
 
 
 def wait_until(driver, is_so):
@@ -381,83 +303,231 @@ def wait_until(driver, is_so):
     WebDriverWait(driver, 10, poll_frequency=0.05).until(lambda _: is_so())
 
 
-def focused(driver):
-    return driver.execute_script("return document.activeElement.id")
-
-
-def wait_for_frame(driver):
-    driver.execute_async_script(
-        "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-    )
-
-
-# ---- nodes without a partner
-
-
-def partial_view(seed=3, engine="frontier", **unmatched):
-    rng = np.random.default_rng(seed)
-    left, right = np.nonzero(rng.random((5, 4)) < 0.7)
-    graph = BipartiteGraph.from_edges(left, right, rng.normal(size=(len(left), 3)), 5, 4)
-    law = MatchingDistribution(graph.scores(COEF), engine, **unmatched)
-    return MatchView(
-        name="",
-        left=[f"a{i}" for i in range(5)],
-        right=[f"b{j}" for j in range(4)],
-        features=NAMES,
-        coef=COEF,
-        graph=graph,
-        distribution=law,
-        truth=law.mode(),
-        n_best=10,
-        model="MAPMatching",
-    )
-
-
-@pytest.mark.parametrize(
-    ("unmatched", "n_alone"),
-    [
-        ({"unmatched_left": 0.0, "unmatched_right": -0.5}, 5 + 4),
-        ({"unmatched_left": 0.0, "unmatched_right": -np.inf}, 5),
-        ({}, 5),  # there are more left nodes than right ones
-    ],
-)
-def test_unmatched_nodes_are_edges_to_nobody_in_particular(unmatched, n_alone):
-    view = partial_view(**unmatched)
-    law, data = view.distribution, match_data(view)
-    rows, cols = numbers_in(data["rows"]), numbers_in(data["cols"])
-    chances, scores = numbers_in(data["chances"]), numbers_in(data["scores"])
-    assert len(rows) - data["n_pairs"] == n_alone
-    assert data["right"][-1] == "(unmatched)"
-    assert (data["left"][-1] == "(unmatched)") == (n_alone == 9)
-    alone = slice(data["n_pairs"], data["n_pairs"] + 5)
-    np.testing.assert_array_equal(chances[alone], law.unmatched_left)
-    assert (scores[alone] == 0.0).all()
-    # Rows sum to one, and so do columns, whatever stands in place of a partner.
-    np.testing.assert_allclose(np.bincount(rows, chances)[:5], 1.0, atol=1e-12)
-    np.testing.assert_allclose(np.bincount(cols, chances)[:4], 1.0, atol=1e-12)
-    for edges, matching in zip(data["best"], law.k_best(10).matchings, strict=True):
-        partner = np.where(matching < 0, 4, matching)
-        assert cols[edges[:5]].tolist() == partner.tolist()
-        n_lonely = 4 - (matching >= 0).sum()
-        assert len(edges) == 5 + (n_lonely if n_alone == 9 else 0)
-    text = match_page(view).render()
-    assert "5 left and 4 right nodes" in text
-    assert "<title>Matchings</title>" in text
-    assert "(unmatched)" in text
+def picture(driver):
+    return driver.execute_script("return document.getElementById('edges').toDataURL()")
 
 
 @needs_browser
-def test_a_partial_graph_in_a_browser(tmp_path):
-    view = partial_view(unmatched_left=0.0, unmatched_right=-0.5)
-    path = tmp_path / "partial.html"
-    match_page(view).write(path)
-    with open_page(path, tmp_path) as driver:
-        from selenium.webdriver.support.select import Select
-
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1300, "light"), (400, "dark")], ids=["wide", "phone"]
+)
+def test_the_page_in_a_browser(odd_page, odd, tmp_path, width, scheme):
+    with open_page(odd_page, tmp_path, width, scheme) as driver:
+        assert driver.title == "Matchings of graph mon</title>day"
         check_by_hand(driver)
-        Select(driver.find_element("id", "left")).select_by_index(2)
-        Select(driver.find_element("id", "right")).select_by_index(4)
-        text = driver.find_element("id", "status").text
-        chance = percent(float(view.distribution.unmatched_left[2]))
-        assert f"a2 – (unmatched): probability {chance}, score 0" in text
+        assert violations(driver) == []
+        canvas = driver.find_element("id", "edges")
+        assert canvas.size["width"] >= 80
+        assert canvas.size["height"] > 100
+        # The least certain pair is selected.
+        edge = int(np.argmin(np.abs(odd.chances - 0.5)))
+        structure = odd.structure
+        name = f"{ODD[structure.left[edge]]} – b{structure.right[edge]}"
+        assert " ".join(name.split()) in text_of(driver, "status")
+        assert f"probability {percent(odd.chances[edge])}" in text_of(driver, "status")
+        pressed = driver.find_elements("css selector", ".sides [aria-pressed=true]")
+        assert len(pressed) == 2
+        # Every node has its name, whole, and the probability of having no partner.
+        nodes = driver.find_elements("css selector", "#left-nodes button")
+        assert len(nodes) == 6
+        for node in nodes:
+            k = int(node.get_attribute("data-node"))
+            words = node.text.replace("\xa0", " ")
+            assert "".join(ODD[k].split()) in "".join(words.split())
+            assert f"no partner {percent(odd.alone_left[k])}" in " ".join(words.split())
+        first = cells(driver, "pair-table", 0)
+        best = int(odd.chances.argmax())
+        assert first[1] == percent(odd.chances[best])
+        chances = [cells(driver, "best-table", k)[1] for k in range(10)]
+        found = alternatives.find_alternatives(odd, [0])[0]
+        assert chances == [percent(p) for p in np.exp(found.log_probs)]
+        assert sticks_out(driver) <= 0
+        style = "getComputedStyle(document.body)"
+        paper = driver.execute_script(f"return {style}.backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
         assert driver.get_log("browser") == []
+
+
+CUT = """
+  const cut = [];
+  for (const e of document.querySelectorAll("main *")) {
+    const style = getComputedStyle(e);
+    const hides = style.overflowX === "hidden" || style.overflowX === "clip"
+      || style.textOverflow === "ellipsis";
+    if (hides && e.scrollWidth > e.clientWidth + 1) cut.push(e.outerHTML.slice(0, 80));
+    if (e.matches("th, td, button, p, h1, h2, h3, figcaption, small")) {
+      let box = e.parentElement;
+      while (box && getComputedStyle(box).overflowX === "visible") box = box.parentElement;
+      const right = e.getBoundingClientRect().right;
+      if (!box && right > innerWidth + 1) cut.push(e.outerHTML.slice(0, 80));
+    }
+  }
+  return cut;
+"""
+SCROLLS = """
+  return [...document.querySelectorAll(".scroll, .tall")].filter((e) => e.clientWidth)
+    .map((e) => [e.scrollWidth - e.clientWidth, getComputedStyle(e).overflowX,
+                 e.tabIndex, getComputedStyle(e).backgroundImage.split("gradient").length]);
+"""
+
+
+@needs_browser
+def test_nothing_is_cut_off_and_tables_scroll_at_400_pixels(sparse_page, tmp_path):
+    with open_page(sparse_page, tmp_path, 400) as driver:
+        assert driver.execute_script(CUT) == []
+        found = driver.execute_script(SCROLLS)
+        assert any(more > 0 for more, *_ in found)  # some table is too wide
+        for _, overflow, stop, shadows in found:
+            assert overflow == "auto"
+            assert stop == 0  # the keyboard can scroll it
+            assert shadows == 5  # four gradients
+        assert sticks_out(driver) <= 0
+
+
+@needs_browser
+def test_components_open_by_keyboard_and_pointer(sparse_page, sparse, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    shown = choose_shown(sparse)
+    with open_page(sparse_page, tmp_path, 1300) as driver:
+
+        def is_open(rank):
+            c = shown.components[rank]
+            own = np.flatnonzero(sparse.component_of_edge == c)
+            edge = own[np.argmax(np.minimum(sparse.chances, 1 - sparse.chances)[own])]
+            s = sparse.structure
+            name = f"{sparse.left[s.left[edge]]} – {sparse.right[s.right[edge]]}"
+            assert text_of(driver, "open-title") == f"Component of {name}"
+            assert f"of graph {sparse.graphs[c]}, {len(own)} pairs" in text_of(
+                driver, "open-words"
+            )
+            assert name in text_of(driver, "status")
+            assert len(driver.find_elements("css selector", "#pair-table tbody tr")) == len(
+                own
+            )
+            current = driver.find_elements("css selector", "[aria-current=true]")
+            assert [b.get_attribute("data-component") for b in current] == [str(rank)]
+
+        is_open(0)
+        driver.find_element("css selector", "#component-table [data-component='2']").click()
+        is_open(2)
+        before = picture(driver)
+        press(driver, Keys.ARROW_DOWN)
+        is_open(3)
+        assert picture(driver) != before
+        press(driver, Keys.END)
+        is_open(10)
+        press(driver, Keys.HOME)
+        is_open(0)
+        assert violations(driver) == []
+        assert driver.get_log("browser") == []
+
+
+@needs_browser
+def test_pairs_nodes_and_matchings_are_described(sparse_page, sparse, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    first = choose_shown(sparse).components[0]
+    own = np.flatnonzero(sparse.component_of_edge == first)
+    with open_page(sparse_page, tmp_path, 1300) as driver:
+        # A pair, by the keyboard: what each feature adds; nothing adds no bar.
+        button = driver.find_element("css selector", "#pair-table button")
+        driver.execute_script("arguments[0].focus()", button)
+        order = own[np.argsort(-sparse.chances[own], kind="stable")]
+        seen_zero = False
+        for edge in order:
+            for row in driver.find_elements("css selector", "#details tbody tr"):
+                name, value, _, adds = (
+                    cell.text.replace("−", "-")
+                    for cell in row.find_elements("css selector", "th, td")[:4]
+                )
+                k = NAMES.index(name)
+                true = sparse.evidence.values[edge, k]
+                assert float(value) == pytest.approx(true, rel=1e-2)
+                assert float(adds) == pytest.approx(true * COEF[k], rel=1e-2)
+                n_bars = len(row.find_elements("css selector", ".bar"))
+                assert n_bars == (true != 0.0)
+                seen_zero |= true == 0.0
+            assert "Score of having no partner: " in text_of(driver, "details")
+            press(driver, Keys.ARROW_DOWN)
+        assert seen_zero
+        # A node, and from it to the other side.
+        driver.find_element("css selector", "#left-nodes button").click()
+        node = int(driver.switch_to.active_element.get_attribute("data-node"))
+        name = data_in(sparse_page.read_text(encoding="utf-8"))["left"][node]
+        assert text_of(driver, "status").startswith(f"{name} (left node): no partner with")
+        press(driver, Keys.ARROW_RIGHT)
+        assert "(right node): no partner with probability" in text_of(driver, "status")
+        assert driver.switch_to.active_element.get_attribute("data-side") == "1"
+        # A matching.
+        before = picture(driver)
+        driver.find_elements("css selector", "#best-table button")[1].click()
+        assert text_of(driver, "status").startswith("Alternative 2 has ")
+        assert picture(driver) != before
+        assert driver.get_log("browser") == []
+
+
+@needs_browser
+def test_a_node_is_found_by_its_name(sparse_page, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    with open_page(sparse_page, tmp_path, 1300) as driver:
+        box = driver.find_element("id", "find")
+        box.send_keys("A38")
+        wait_until(driver, lambda: text_of(driver, "found") != "")
+        assert text_of(driver, "found") == "1 node in 1 component of this page"
+        assert len(driver.find_elements("css selector", "#component-table tbody tr")) == 1
+        box.send_keys(Keys.ENTER)
+        assert text_of(driver, "status").startswith("a38 (left node)")
+        box.clear()
+        box.send_keys("zzz", Keys.ENTER)
+        assert text_of(driver, "found") == "0 nodes in 0 components of this page"
+        assert violations(driver) == []
+        assert driver.get_log("browser") == []
+
+
+@needs_browser
+def test_a_large_component_is_drawn_around_what_is_selected(tmp_path):
+    rng = np.random.default_rng(2)
+    n = 80  # one long chain
+    left = np.concatenate([np.arange(n), np.arange(n - 1)])
+    right = np.concatenate([np.arange(n), np.arange(1, n)])
+    graph = BipartiteGraph.from_edges(left, right, rng.normal(size=(len(left), 3)), n, n)
+    view = model_view(fitted(-0.2), table_of([graph]))
+    path = tmp_path / "chain.html"
+    match_page(view).write(path)
+    with open_page(path, tmp_path, 1300) as driver:
+
+        def drawn():
+            nodes = driver.find_elements("css selector", ".sides button bdi")
+            return {node.text for node in nodes}
+
+        assert 2 < len(drawn()) <= 24
+        words = text_of(driver, "drawn")
+        assert re.search(r"The \d+ nodes nearest to what is selected, of 160\.", words)
+        box = driver.find_element("id", "find")
+        box.send_keys("b79", "\ue007")
+        assert "b79" in drawn()
+        assert "a79" in drawn()
+        far = driver.find_elements("css selector", "#left-nodes button")[0]
+        far.click()
+        assert driver.switch_to.active_element.get_attribute("aria-pressed") == "true"
+        rows = driver.find_elements("css selector", "#pair-table tbody tr")
+        assert len(rows) == 100
+        driver.find_element("id", "more-pairs").click()
+        rows = driver.find_elements("css selector", "#pair-table tbody tr")
+        assert len(rows) == len(left)
+        assert not driver.find_element("id", "more-pairs").is_displayed()
+        assert driver.get_log("browser") == []
+
+
+@needs_browser
+def test_printed_it_is_black_on_white(odd_page, tmp_path):
+    with open_page(odd_page, tmp_path, scheme="dark") as driver:
+        dark = picture(driver)
+        driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+        assert picture(driver) != dark
+        driver.execute_script("dispatchEvent(new Event('afterprint'))")
+        assert picture(driver) == dark
+        pdf = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+        assert pdf.startswith(b"%PDF")

@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 // Arrays are base64 of little-endian numbers.
 const unpack = ({ kind, bytes }) => {
   const raw = Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0));
-  return new { f4: Float32Array, f8: Float64Array, i4: Int32Array }[kind](raw.buffer);
+  return new { f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array }[kind](raw.buffer);
 };
 
 // Never rounded to a false 0 or 100; explorer_page.percent writes them alike.
@@ -37,7 +37,7 @@ const rgb = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
 const PRINTED = {
   ink: "#1c2024", soft: "#555f69", paper: "#ffffff", rule: "#d5dae0", blue: "#0072b2",
   vermilion: "#c65200", green: "#00795a", purple: "#a8457a", other: "#6b747d",
-  cold: "#ffffff", hot: "#08406b", void: "#e3e6ea",
+  cold: "#ffffff", hot: "#08406b",
 };
 let theme = {};
 const readTheme = (isPrinted) => {
@@ -135,15 +135,20 @@ const onRows = (table, choose) => {
 
 // ---- details
 
+// A table of the details, which scrolls if it is too wide.
+const scrolling = (table) => make("div",
+  { class: "scroll", tabindex: 0, role: "region", "aria-label": table.caption.textContent }, table);
 // A table of what every feature adds; bars to both sides, the longest first.
 const contributionTable = (caption, heads, rows) => {
   const most = Math.max(...rows.map((row) => Math.abs(row.share)), 1e-300);
   const body = make("tbody");
   for (const row of [...rows].sort((a, b) => Math.abs(b.share) - Math.abs(a.share))) {
-    const bar = make("span", { class: `bar ${row.share > 0 ? "up" : "down"}` });
-    bar.style.width = `${(100 * Math.abs(row.share)) / most}%`;
     const halves = [make("span", { class: "half" }), make("span", { class: "half" })];
-    halves[row.share > 0 ? 1 : 0].append(bar);
+    if (row.share) {
+      const bar = make("span", { class: `bar ${row.share > 0 ? "up" : "down"}` });
+      bar.style.width = `${(100 * Math.abs(row.share)) / most}%`;
+      halves[row.share > 0 ? 1 : 0].append(bar);
+    }
     body.append(make("tr", {},
       make("th", { scope: "row" }, named(row.name)),
       ...row.cells.map((text) => make("td", {}, text)),
@@ -151,7 +156,7 @@ const contributionTable = (caption, heads, rows) => {
   }
   const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)),
     make("td", { "aria-hidden": "true" }));
-  return make("table", {}, make("caption", {}, caption), make("thead", {}, head), body);
+  return scrolling(make("table", {}, make("caption", {}, caption), make("thead", {}, head), body));
 };
 const tell = (words, ...parts) => {
   byId("status").replaceChildren(...words);

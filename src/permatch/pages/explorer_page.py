@@ -28,16 +28,17 @@ _SINGLE = (1e-37, 1e38)
 class ExplorerPage(Page):
     """A page with a script, its data, and room for details beside the charts.
 
-    `script` is the name of a file of this package; `data` is what it reads, as JSON.
+    `scripts` are the names of files of this package, which run in this order as one; `data`
+    is what they read, as JSON.
     """
 
-    script: str = ""
+    scripts: tuple[str, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
 
     def render(self) -> str:
         """Return the whole page."""
         data = to_script_json(self.data)
-        code = resource("explorer.js") + resource(self.script)
+        code = "".join(map(resource, ("explorer.js", *self.scripts)))
         scripts = (
             f'<script type="application/json" id="data">{data}</script>\n'
             f'<script>\n"use strict";\n(() => {{\n{code}}})();\n</script>'
@@ -225,3 +226,14 @@ def percent_of_log(log_probability: float) -> str:
     whole = int(np.floor(exponent))
     lead = round(10.0 ** (exponent - whole))
     return f"1e{whole + 1} %" if lead == 10 else f"{lead}e{whole} %"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> count(1, "pair"), count(2000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,285 +1,265 @@
-"""The page of `permatch match show`: all about the matchings of one graph."""
+"""The page of matchings: components by uncertainty, one opened at a time."""
 
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from permatch.errors import SizeLimitError
-from permatch.graphs import BipartiteGraph
-from permatch.inference import Diagnostics
-from permatch.pages.explorer_page import (
-    ExplorerPage,
-    button_table,
-    chooser,
-    legend,
-    percent,
-    percent_of_log,
-    slider,
+from permatch._types import FloatArray
+from permatch.pages.alternatives import Alternatives, find_alternatives
+from permatch.pages.explorer_page import ExplorerPage, count, legend, pack
+from permatch.pages.match_view import (
+    BAYES_ONLY,
+    DECISIONS,
+    LINK,
+    MODE_ONLY,
+    REVIEW,
+    MatchView,
 )
-from permatch.pages.html import table
-from permatch.pages.match_view import MatchView, match_data
+from permatch.pages.shown import CERTAIN, Shown, choose_shown
 
-# The slider's scale is quadratic: 22 of 100 is a threshold of 4.84 %.
-_FIRST_STOP = 22
-_LISTED = 200
-_LARGEST_TABLE = 25
-#: Most nodes a side that a page shows.
-MAX_NODES = 1000
+_SAMPLES = (
+    (LINK, "both", "link"),
+    (MODE_ONLY, "mode", "link in the most probable matching only"),
+    (BAYES_ONLY, "bayes", "link in the matching with the fewest expected errors only"),
+    (REVIEW, "review", "for review"),
+)
+
+# Columns of words rather than numbers.
+_IN_WORDS = ("graph", "decision", "label", "what differs from the first")
+_WORDS = ' class="words"'
 
 
-def match_page(view: MatchView) -> ExplorerPage:
-    """Return the page about one graph."""
-    graph, law = view.graph, view.distribution
-    if graph.size > MAX_NODES:
-        raise SizeLimitError(
-            f"the page supports at most {MAX_NODES} nodes per side, got {graph.size}. "
-            "Write the probabilities to a file with permatch match predict --marginals."
-        )
-    of_graph = f" of graph {view.name}" if view.name else ""
+def write_match_page(view: MatchView, path: Path) -> str:
+    """Write the page about the pairs of a view, and return what it shows, in words."""
+    shown = choose_shown(view)
+    match_page(view, shown).write(path)
+    structure, n_shown = view.structure, len(shown.components)
+    words = f"{view.name}, " if view.name else ""
+    if n_shown == view.n_components:
+        words += f"{structure.n_left:,} x {structure.n_right:,} nodes"
+        words += f" in {n_shown:,} components" if n_shown > 1 else ""
+    else:
+        words += f"{len(shown.left):,} x {len(shown.right):,} nodes in {n_shown:,} of "
+        words += count(view.n_components, "component")
+    kind = "exact" if view.is_exact.all() else "approximate"
+    return f"{words}, {kind} probabilities"
+
+
+def match_page(view: MatchView, shown: Shown | None = None) -> ExplorerPage:
+    """Return the page about the pairs of a view, by default those that fit."""
+    shown = choose_shown(view) if shown is None else shown
     page = ExplorerPage(
-        f"Matchings{of_graph}",
-        f"{_sides(graph)}, {_count(graph.n_edges, 'candidate pair')}, "
-        f"{_count(len(view.features), 'feature')}; probabilities from a {view.model} model."
-        f"{view.note}",
-        script="match_explorer.js",
-        data=match_data(view),
+        view.title,
+        view.lead,
+        scripts=("match_drawing.js", "match_explorer.js"),
+        data=match_data(view, shown, find_alternatives(view, shown.components.tolist())),
     )
-    kind = "note" if law.is_exact else "note approximate"
-    page.add_html(f'<p class="{kind}" id="how">{escape(_how_found(view))}</p>')
-    page.add_html(_summary(view))
+    kind = "note" if view.is_exact.all() else "note approximate"
+    page.add_html(f'<p class="{kind}" id="how">{escape(view.how)}</p>')
+    missing = left_out(view, shown)
+    if missing:
+        page.add_html(f'<p class="note" id="left-out">{escape(missing)}</p>')
     page.open_charts()
-    _add_edges(page, view)
-    _add_difference(page, view)
-    _add_marginals(page, view)
-    _add_best(page, view)
+    if not len(shown.components):
+        page.add_text("There is no candidate pair.")
+    else:
+        _add_components(page, view, shown)
+        _add_open(page, view)
     page.close_charts(
         "Details",
-        "Point at a line, cell or row, or select one with the Tab and arrow keys, to see "
-        "the features of the edge and their contributions to its score.",
+        "Select a pair, a node or a matching to see what speaks for it.",
     )
     return page
 
 
-def _how_found(view: MatchView) -> str:
-    law = view.distribution
-    found: Diagnostics = law.diagnostics
-    reason = f" ({found.reason})" if found.reason else ""
-    if law.is_exact:
-        return f"All probabilities are exact, computed by engine {found.engine}{reason}."
-    error = (
-        "their error is unknown"
-        if found.marginal_error is None
-        else f"the largest standard error is {percent(found.marginal_error)}"
-    )
-    doubt = "" if found.is_converged else " The engine did not reach its tolerance."
-    return (
-        f"Probabilities are approximate, estimated by engine {found.engine}{reason}; "
-        f"{error}.{doubt} The mode and the order of the best matchings are exact."
-    )
+def match_data(
+    view: MatchView, shown: Shown, best: dict[int, Alternatives]
+) -> dict[str, Any]:
+    """Return what the script of the page needs.
+
+    Components, nodes and pairs are numbered in the order in which they are shown.
+    """
+    structure, problem = view.structure, view.problem
+    own, edges = shown.components, shown.edges
+    sizes = [np.diff(ends) for ends in (structure.left_starts, structure.right_starts)]
+    totals = [*sizes, np.diff(structure.edge_starts)]
+    evidence = view.evidence
+
+    def optional(values: FloatArray | None) -> Any:
+        return None if values is None else pack(rounded(values[edges]))
+
+    return {
+        "left": [view.left[k] for k in shown.left.tolist()],
+        "right": [view.right[k] for k in shown.right.tolist()],
+        "left_starts": pack(shown.left_starts, np.int32),
+        "right_starts": pack(shown.right_starts, np.int32),
+        "edge_starts": pack(shown.edge_starts, np.int32),
+        "graphs": [view.graphs[c] for c in own.tolist()] if view.graphs else None,
+        "totals": [pack(values[own], np.int32) for values in totals],
+        "errors": pack(view.expected_errors[own], np.float32),
+        "is_exact": pack(view.is_exact[own], np.uint8),
+        "label_errors": None
+        if view.label_errors is None
+        else pack(view.label_errors[own], np.int32),
+        "rows": pack(shown.rows, np.int32),
+        "cols": pack(shown.cols, np.int32),
+        "chances": pack(rounded(view.chances[edges])),
+        "scores": pack(problem.scores[edges], np.float32),
+        "decisions": pack(view.decisions[edges], np.uint8),
+        "words": DECISIONS,
+        "low": optional(view.low),
+        "high": optional(view.high),
+        "interval": view.interval,
+        "pair_chances": optional(view.pair_chances),
+        "labels": None
+        if view.labels is None
+        else pack(np.where(view.labels[edges] < 0, 2, view.labels[edges]), np.uint8),
+        "alone": [
+            pack(rounded(view.alone_left[shown.left])),
+            pack(rounded(view.alone_right[shown.right])),
+        ],
+        "alone_scores": [
+            pack(problem.unmatched_left[shown.left], np.float32),
+            pack(problem.unmatched_right[shown.right], np.float32),
+        ],
+        "features": evidence.names,
+        "coef": pack(evidence.weights, np.float64),
+        "values": pack(evidence.values[edges]),
+        "best": _packed_best(shown, best),
+    }
 
 
-def _sides(graph: BipartiteGraph) -> str:
-    """Say how many nodes there are."""
-    if graph.n_left == graph.n_right:
-        return f"{graph.n_left} nodes per side"
-    return f"{graph.n_left} left and {graph.n_right} right nodes"
+def _packed_best(shown: Shown, best: dict[int, Alternatives]) -> list[Any]:
+    """Return the best matchings of every component: the first, then what changes in it.
 
+    None stands for a component without; pairs that are not shown are left out.
+    """
+    size = int(shown.edges.max(initial=-1)) + 1
+    number = np.full(size + 1, -1)
+    number[shown.edges] = np.arange(len(shown.edges))
 
-def _summary(view: MatchView) -> str:
-    law, truth, n_left = view.distribution, view.truth, view.graph.n_left
-    rows = []
-    for name, matching in view.named:
-        lines = [k for k in view.lines.of_matching(matching) if view.lines.rows[k] < n_left]
-        right = view.lines.chances[lines].sum()
-        row: list[Any] = [name, percent_of_log(float(law.log_prob(matching)))]
-        row += [int((matching >= 0).sum()), f"{right:.2f} of {n_left}"]
-        if truth is not None:
-            row.append(f"{int((matching == truth).sum())} of {n_left}")
-        rows.append(row)
-    header = ["matching", "probability", "links", "left nodes expected to be right"]
-    header += ["left nodes that agree with the labels"] if truth is not None else []
-    caption = (
-        "Mode: the most probable matching. Bayes: the matching with the largest expected "
-        "number of left nodes that are right."
-    )
-    return table(header, rows, caption, ids=True)
+    def numbers(edges: Any) -> list[int]:
+        found = number[np.minimum(edges, size)]
+        return found[found >= 0].tolist()
 
-
-def _add_edges(page: ExplorerPage, view: MatchView) -> None:
-    chances = view.lines.chances
-    threshold = (_FIRST_STOP / 100.0) ** 2
-    drawn = np.argsort(-chances, kind="stable")[: int((chances >= threshold).sum())]
-    page.add_heading("Edges by probability")
-    page.add_html(
-        slider(
-            "threshold",
-            "Minimum probability",
-            0,
-            100,
-            _FIRST_STOP,
-            f"{percent(threshold)}: {_count(len(drawn), 'edge')}",
+    packed = []
+    for c in shown.components.tolist():
+        own = best.get(c)
+        if own is None:
+            packed.append(None)
+            continue
+        first = own.links[0]
+        logs = own.log_probs
+        packed.append(
+            {
+                "first": numbers(first),
+                "changes": [numbers(np.setxor1d(first, links)) for links in own.links[1:]],
+                "losses": np.round(own.losses, 6).tolist(),
+                "logs": None
+                if logs is None
+                else np.round(np.minimum(logs, 0.0), 9).tolist(),
+            }
         )
-    )
-    page.add_canvas(
-        "edges",
-        f"The {view.graph.n_left} left and {view.graph.n_right} right nodes with lines "
-        "between them; stronger lines are more probable. The table below lists the edges.",
-        legend(
-            [
-                ("both", "mode and Bayes matching"),
-                ("mode", "mode only"),
-                ("bayes", "Bayes only"),
-                ("other", "neither"),
-                ("chosen", "selected"),
-            ]
-        ),
-        "Thicker, darker lines are more probable edges.",
-    )
-    page.add_html(
-        '<div class="tall">'
-        + button_table(
-            "edge-table",
-            ["edge", "probability", "score", "matching"],
-            [
-                ({"edge": edge}, _edge_cells(view, edge))
-                for edge in drawn[:_LISTED].tolist()
-            ],
-            f"{_count(len(drawn), 'edge')} shown, most probable first.",
-            words=[3],
+    return packed
+
+
+def rounded(chances: FloatArray) -> FloatArray:
+    """Return probabilities that single precision makes neither 0 nor 1 of.
+
+    Examples
+    --------
+    >>> rounded(np.array([0.0, 1e-60, 1.0 - 1e-12, 1.0])).astype(np.float32) % 1.0 > 0.0
+    array([False,  True,  True, False])
+    """
+    inner = np.clip(chances, 1e-30, 1.0 - 2.0**-24)
+    return np.where((chances > 0.0) & (chances < 1.0), inner, chances)
+
+
+def left_out(view: MatchView, shown: Shown) -> str:
+    """Say what has no place on the page; nothing if all is there."""
+    structure = view.structure
+    n_edges = structure.n_edges - len(shown.edges)
+    if not n_edges:
+        return ""
+    n_nodes = structure.n_left + structure.n_right - len(shown.left) - len(shown.right)
+    n_shown, n_all = len(shown.components), view.n_components
+    words = [
+        f"This page shows {n_shown:,} of {count(n_all, 'component')}, "
+        f"{'those asked for' if view.only is not None else 'the least certain'}. "
+        f"{count(n_nodes, 'node')} and {count(n_edges, 'pair')} are left out"
+    ]
+    if shown.n_certain:
+        words.append(
+            f", among them {count(shown.n_certain, 'component')} in which every pair is "
+            f"above {100 * (1 - CERTAIN):.1f} % or below {100 * CERTAIN:.1f} %"
         )
-        + "</div>"
-    )
+    return "".join(words) + f"; {view.table}"
 
 
-def _add_difference(page: ExplorerPage, view: MatchView) -> None:
-    lines, mode, bayes = view.lines, view.mode, view.bayes
-    differing = np.flatnonzero(mode != bayes).tolist()
-    page.add_heading("Mode and Bayes matching")
-    if not differing:
-        page.add_text("For this graph they are the same.")
-        return
+def _add_components(page: ExplorerPage, view: MatchView, shown: Shown) -> None:
+    total = view.expected_errors.sum()
+    n_links = int(view.is_link.sum())
+    page.add_heading("Components")
     page.add_text(
-        f"They differ in {len(differing)} of {view.graph.n_left} left nodes. The mode is "
-        "the matching most likely to be entirely right; the Bayes matching has the largest "
-        "expected number of left nodes that are right."
+        f"Components are independent of each other. {count(n_links, 'link')} in all; "
+        f"{total:,.2f} of {count(view.structure.n_edges, 'pair')} are expected to be "
+        "decided wrongly."
     )
-    parts = []
-    for name, words in (("mode", "mode"), ("bayes", "Bayes matching")):
-        parts.append(
-            f'<figure><div class="stack"><canvas id="{name}" role="img" aria-label='
-            f'"Edges of the {words} where the two differ; see the table below.">'
-            f"</canvas></div><figcaption>Edges of the {words} where the two differ."
-            "</figcaption></figure>"
-        )
-    page.add_html(f'<div class="pair">{"".join(parts)}</div>')
-    header = ["left", "mode", "probability", "Bayes", "probability"]
-    header += ["labelled"] if view.truth is not None else []
-    rows = []
-    edges = [lines.of_matching(matching) for matching in (mode, bayes)]
-    for i in differing:
-        cells = [view.left[i]]
-        for matching, own in zip((mode, bayes), edges, strict=True):
-            cells += [view.partner(matching[i]), percent(lines.chances[own[i]])]
-        cells += [view.partner(view.truth[i])] if view.truth is not None else []
-        rows.append(({"edge": edges[1][i]}, cells))
     page.add_html(
-        button_table(
-            "difference-table",
-            header,
-            rows,
-            "Nodes where the two matchings differ.",
-            words=[1, 3, 5],
-        )
+        '<p class="control"><label for="find">Find a node</label> '
+        '<input type="search" id="find" autocomplete="off" aria-describedby="found"> '
+        '<output id="found" for="find"></output></p>'
     )
+    header = ["least certain pair", "probability", "nodes", "pairs", "expected errors"]
+    header += ["label errors"] if view.labels is not None else []
+    header += ["graph"] if view.graphs else []
+    page.add_html(_blank_table("component-table", header, "Components.", is_tall=True))
+    page.add_html('<p><button type="button" id="more-components">More</button></p>')
 
 
-def _add_marginals(page: ExplorerPage, view: MatchView) -> None:
-    lines, graph = view.lines, view.graph
-    left, right = lines.names(view.left, view.right)
-    page.add_heading("Marginals")
-    entries = [
-        ("ramp", f"0 % to {percent(lines.chances.max(initial=0.0))}"),
-        ("ring", "mode"),
-        ("dot", "Bayes matching"),
-    ]
-    entries += [("cross", "labelled")] if view.truth is not None else []
-    if len(lines.rows) < len(left) * len(right):
-        entries.append(("void", "not allowed"))
+def _add_open(page: ExplorerPage, view: MatchView) -> None:
+    page.add_html('<h2 id="open-title">Component</h2><p id="open-words"></p>')
+    found = set(np.unique(view.decisions).tolist())
+    samples = [(kind, words) for number, kind, words in _SAMPLES if number in found]
+    label = (
+        "Lines between the left and the right nodes of the component, stronger for more "
+        "probable pairs; the table of pairs contains the values."
+    )
     page.add_html(
-        chooser("left", "Left node", left) + chooser("right", "Right node", right)
+        "<figure>"
+        + legend([*samples, ("other", "no link"), ("chosen", "selected")])
+        + '<div class="sides" id="drawing"><ul id="left-nodes" aria-label="Left nodes">'
+        f'</ul><div class="stack"><canvas id="edges" role="img" aria-label="{label}">'
+        '</canvas></div><ul id="right-nodes" aria-label="Right nodes"></ul></div>'
+        '<figcaption id="drawn"></figcaption></figure>'
     )
-    page.add_canvas(
-        "heat",
-        f"Heat map of the probability of each of the {graph.n_left} by {graph.n_right} "
-        "edges. To read one, select two nodes in the menus above.",
-        legend(entries),
-        "Rows are left nodes, columns are right nodes; rows and columns sum to 100 %"
-        + (
-            ", with the probability of staying unmatched."
-            * (len(lines.rows) > lines.n_pairs)
-            or "."
-        ),
+    page.add_heading("Pairs", level=3)
+    header = ["pair", "probability"]
+    header += [f"interval ({view.interval})"] if view.low is not None else []
+    header += ["pair by itself"] if view.pair_chances is not None else []
+    header += ["decision"] + (["label"] if view.labels is not None else [])
+    page.add_html(_blank_table("pair-table", header, "Pairs.", is_tall=True))
+    page.add_html('<p><button type="button" id="more-pairs">More</button></p>')
+    page.add_heading("Alternatives", level=3)
+    page.add_html('<p id="best-words"></p>')
+    header = ["rank", "probability", "what differs from the first"]
+    page.add_html(_blank_table("best-table", header, "The best matchings."))
+
+
+def _blank_table(
+    name: str, header: list[str], caption: str, *, is_tall: bool = False
+) -> str:
+    """Return a table whose rows the script fills in; it scrolls if it is too wide."""
+    heads = "".join(
+        f'<th scope="col"{_WORDS if cell in _IN_WORDS else ""}>{escape(cell)}</th>'
+        for cell in header
     )
-    if graph.size <= _LARGEST_TABLE:
-        cells = [[""] * len(right) for _ in left]
-        for row, col, chance in zip(
-            lines.rows.tolist(), lines.cols.tolist(), lines.chances.tolist(), strict=True
-        ):
-            cells[row][col] = percent(chance)
-        rows = [[name, *chances] for name, chances in zip(left, cells, strict=True)]
-        page.add_html(
-            "<details><summary>Show as table</summary>"
-            + table(["", *right], rows, "Probability of every edge.")
-            + "</details>"
-        )
-
-
-def _add_best(page: ExplorerPage, view: MatchView) -> None:
-    best = view.best
-    logs = view.distribution.log_prob(best.matchings)
-    chances = np.cumsum(np.exp(logs))
-    rows = []
-    for k, matching in enumerate(best.matchings):
-        changed = np.flatnonzero(matching != best.matchings[0]).tolist()
-        edges: list[Any] = [(view.left[i], view.partner(matching[i])) for i in changed[:6]]
-        edges += [f"and {len(changed) - 6} more"] if len(changed) > 6 else []
-        cells = [
-            k + 1,
-            percent_of_log(logs[k]),
-            percent(float(np.exp(best.scores[k] - best.scores[0]))),
-            percent(min(1.0, chances[k])),
-            f"{best.scores[k]:.4g}",
-            edges or "(mode)",
-        ]
-        rows.append(({"matching": k}, cells))
-    n_best = len(rows)
-    header = ["rank", "probability", "relative to the mode", "cumulative", "score"]
-    header.append("edges that differ from the mode")
-    page.add_heading("The best matching" if n_best == 1 else f"The {n_best} best matchings")
-    page.add_html(
-        button_table(
-            "best-table",
-            header,
-            rows,
-            "Select a matching to highlight it in the figures."
-            + " Probabilities are approximate; the order is exact."
-            * (not view.distribution.is_exact),
-            words=[5],
-        )
+    kind = "tall" if is_tall else "scroll"
+    return (
+        f'<div class="{kind}" tabindex="0" role="region" aria-labelledby="{name}-caption">'
+        f'<table class="rows" id="{name}"><caption id="{name}-caption">'
+        f"<span>{escape(caption)}</span></caption><thead><tr>{heads}</tr></thead>"
+        "<tbody></tbody></table></div>"
     )
-
-
-def _edge_cells(view: MatchView, line: int) -> list[Any]:
-    """Return the names of an edge, its probability, its score, and what it belongs to."""
-    owners = [name for name, own in view.drawn_lines if line in own]
-    return [
-        view.edge_name(line),
-        percent(float(view.lines.chances[line])),
-        f"{view.lines.scores[line]:.4g}",
-        ", ".join(owners),
-    ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,194 +1,147 @@
-"""What a page shows of one graph: its matchings, its edges, and the data of the script."""
+"""What a page shows of matchings: pairs of nodes in components, and what is known of each.
 
-from dataclasses import dataclass
+`MatchView` is the one form in which an explorer takes its input, wherever it comes from.
+"""
+
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
-from permatch.decoding import KBest
-from permatch.distribution import MatchingDistribution
-from permatch.graphs import BipartiteGraph
-from permatch.pages.explorer_page import pack
+from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.problems import Problem, Structure
 
-#: Most feature values in a page, some 10 MB of it.
-MAX_VALUES = 2_000_000
-#: What stands in place of the partner of a node that has none.
-UNMATCHED = "(unmatched)"
+#: Decisions about a pair, by the numbers in `MatchView.decisions`.
+DECISIONS = ("no link", "link", "review", "mode only", "Bayes only")
+NO_LINK, LINK, REVIEW, MODE_ONLY, BAYES_ONLY = range(5)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What speaks for a pair: features, and one weight of each.
+
+    `values` are (n_edges, d); a feature adds its value times its weight to the score.
+    """
+
+    names: list[str]
+    weights: FloatArray
+    values: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class MatchView:
-    """One graph, the names of its nodes and features, and what one model makes of it.
+    """Pairs of nodes, in components that are independent of each other.
 
-    `truth` is the labelled matching, if there is one; `n_best` is how many of the best
-    matchings to list, `model` what the estimator is called, and `note` what to say of the
-    nodes that are not shown.
+    Attributes
+    ----------
+    name, title, lead, how, table : str
+        What it is a view of (may be empty), the heading, what is shown, how probabilities
+        were found, and where all pairs can be found if some have no place on the page.
+    problem : Problem
+        With one graph per component.
+    left, right : list of str
+        The names of its nodes.
+    graphs : list of str
+        The name of the graph of every component; empty if there is only one graph.
+    chances : ndarray of shape (n_edges,)
+        Probability of every pair.
+    alone_left, alone_right : ndarray of shape (n_left,), (n_right,)
+        Probability of every node of having no partner.
+    decisions : ndarray of shape (n_edges,)
+        A number among `DECISIONS` for every pair.
+    is_exact : ndarray of shape (n_components,)
+        Which components have exact probabilities.
+    evidence : Evidence
+        What speaks for every pair.
+    log_partitions : ndarray of shape (n_components,), optional
+        NaN where it is not known.
+    low, high : ndarray of shape (n_edges,), optional
+        Ends of an interval for every probability, `interval` in words.
+    pair_chances : ndarray of shape (n_edges,), optional
+        The probability of every pair seen by itself.
+    labels : ndarray of shape (n_edges,), optional
+        1 for pairs labelled as matches, 0 for others, -1 where it is not known.
+    n_best : int
+        How many of the best matchings to list for a component.
+    only : ndarray, optional
+        The components to show; None: all.
     """
 
     name: str
+    title: str
+    lead: str
+    how: str
+    table: str
+    problem: Problem
     left: list[str]
     right: list[str]
-    features: list[str]
-    coef: FloatArray
-    graph: BipartiteGraph
-    distribution: MatchingDistribution
-    truth: IntArray | None
-    n_best: int
-    model: str
-    note: str = ""
-
-    @cached_property
-    def mode(self) -> IntArray:
-        """The most probable matching, (n_left,); -1: unmatched."""
-        return self.distribution.mode()
-
-    @cached_property
-    def bayes(self) -> IntArray:
-        """The matching with the fewest expected errors, (n_left,); -1: unmatched."""
-        return self.distribution.bayes_matching()
-
-    @cached_property
-    def best(self) -> KBest:
-        """The best matchings, best first."""
-        return self.distribution.k_best(self.n_best)
-
-    @cached_property
-    def named(self) -> list[tuple[str, IntArray]]:
-        """The matchings with a name, and their names."""
-        found = [("mode", self.mode), ("Bayes", self.bayes)]
-        return found if self.truth is None else [*found, ("labelled", self.truth)]
-
-    @cached_property
-    def lines(self) -> "Lines":
-        """The edges, and those of unmatched nodes."""
-        return Lines.of(self.graph, self.distribution)
-
-    @cached_property
-    def drawn_lines(self) -> list[tuple[str, set[int]]]:
-        """The edges of the matchings with a name."""
-        return [(name, {*self.lines.of_matching(m)}) for name, m in self.named]
-
-    def partner(self, node: int) -> str:
-        """Return the name of a right node; -1: none."""
-        return UNMATCHED if node < 0 else self.right[node]
-
-    def edge_name(self, line: int) -> tuple[str, str]:
-        """Return the names of the ends of an edge."""
-        left, right = [*self.left, UNMATCHED], [*self.right, UNMATCHED]
-        return left[self.lines.rows[line]], right[self.lines.cols[line]]
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """What a page draws as edges: pairs of nodes, then nodes that may stay unmatched.
-
-    An unmatched left node is an edge to one more right node, and the reverse; these stand
-    at the end of their side.
-    """
-
-    rows: IntArray
-    cols: IntArray
+    graphs: list[str]
     chances: FloatArray
-    scores: FloatArray
-    errors: FloatArray | None
-    n_pairs: int
-    n_left: int
-    n_right: int
+    alone_left: FloatArray
+    alone_right: FloatArray
+    decisions: IntArray
+    is_exact: BoolArray
+    evidence: Evidence
+    log_partitions: FloatArray | None = None
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    interval: str = ""
+    pair_chances: FloatArray | None = None
+    labels: IntArray | None = None
+    n_best: int = 10
+    only: IntArray | None = None
 
-    @classmethod
-    def of(cls, graph: BipartiteGraph, law: MatchingDistribution) -> "Lines":
-        """Collect the edges of a graph."""
-        problem = law.problem
-        alone = [
-            np.flatnonzero(unmatched > -np.inf)
-            for unmatched in (problem.unmatched_left, problem.unmatched_right)
-        ]
-        structure = graph.structure
-        n_left, n_right = graph.n_left, graph.n_right
-        n_pairs, n_alone = structure.n_edges, len(alone[0]) + len(alone[1])
-        errors = None
-        if not law.is_exact and law.marginal_errors is not None:
-            errors = np.append(graph.pick(law.marginal_errors), np.zeros(n_alone))
-        return cls(
-            np.concatenate([structure.left, alone[0], np.full(len(alone[1]), n_left)]),
-            np.concatenate([structure.right, np.full(len(alone[0]), n_right), alone[1]]),
-            np.concatenate(
-                [
-                    graph.pick(law.marginals),
-                    law.unmatched_left[alone[0]],
-                    law.unmatched_right[alone[1]],
-                ]
-            ),
-            np.concatenate(
-                [
-                    problem.scores,
-                    problem.unmatched_left[alone[0]],
-                    problem.unmatched_right[alone[1]],
-                ]
-            ),
-            errors,
-            n_pairs,
-            n_left,
-            n_right,
-        )
+    @property
+    def structure(self) -> Structure:
+        """The pairs, with one graph per component."""
+        return self.problem.structure
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.structure.n_graphs
 
     @cached_property
-    def _number(self) -> dict[tuple[int, int], int]:
-        pairs = zip(self.rows.tolist(), self.cols.tolist(), strict=True)
-        return {pair: line for line, pair in enumerate(pairs)}
+    def component_of_edge(self) -> IntArray:
+        """The component of every pair."""
+        return self.structure.graph_of_left[self.structure.left]
 
-    def of_matching(self, matching: IntArray) -> list[int]:
-        """Return the edges of a matching, those of unmatched nodes too."""
-        pairs = [
-            (i, j if j >= 0 else self.n_right) for i, j in enumerate(matching.tolist())
+    @cached_property
+    def is_link(self) -> BoolArray:
+        """Whether a pair is linked, (n_edges,)."""
+        return (self.decisions == LINK) | (self.decisions == BAYES_ONLY)
+
+    @cached_property
+    def risks(self) -> FloatArray:
+        """The probability that the decision about a pair is wrong, (n_edges,).
+
+        For a pair left to a person it is that of the better of the two decisions.
+        """
+        against = np.where(self.is_link, 1.0 - self.chances, self.chances)
+        least = np.minimum(self.chances, 1.0 - self.chances)
+        return np.clip(np.where(self.decisions == REVIEW, least, against), 0.0, 1.0)
+
+    @cached_property
+    def expected_errors(self) -> FloatArray:
+        """How many pairs of a component are expected to be decided wrongly."""
+        return np.bincount(self.component_of_edge, self.risks, self.n_components)
+
+    @cached_property
+    def label_errors(self) -> IntArray | None:
+        """How many labelled pairs of a component are decided otherwise."""
+        if self.labels is None:
+            return None
+        is_wrong = (self.labels >= 0) & (self.is_link != (self.labels == 1))
+        return np.bincount(self.component_of_edge[is_wrong], minlength=self.n_components)
+
+    def having(self, name: str) -> "MatchView":
+        """Return the view of the components of the nodes of this name, on either side."""
+        structure = self.structure
+        found = [
+            owners[[k for k, own in enumerate(names) if own == name]]
+            for owners, names in (
+                (structure.graph_of_left, self.left),
+                (structure.graph_of_right, self.right),
+            )
         ]
-        lonely = np.setdiff1d(np.arange(self.n_right), matching)
-        pairs += [(self.n_left, j) for j in lonely.tolist()]
-        return [self._number[pair] for pair in pairs if pair in self._number]
-
-    def names(self, left: list[str], right: list[str]) -> tuple[list[str], list[str]]:
-        """Return the names of both sides, with one for unmatched nodes if there are any."""
-        more_left = [UNMATCHED] * bool((self.rows == self.n_left).any())
-        more_right = [UNMATCHED] * bool((self.cols == self.n_right).any())
-        return left + more_left, right + more_right
-
-
-def match_data(view: MatchView) -> dict[str, Any]:
-    """Return what the script of a matching page needs.
-
-    Features of all pairs are included up to `MAX_VALUES` numbers, beyond it those of the
-    likeliest pairs and of all that some matching of the page uses; ``kept`` lists them.
-    """
-    lines, graph = view.lines, view.graph
-    values, kept = graph.edge_features, None
-    matchings = [lines.of_matching(matching) for _, matching in view.named]
-    best = [lines.of_matching(matching) for matching in view.best.matchings]
-    if values.size > MAX_VALUES:
-        weights = lines.chances.copy()
-        for used in [*matchings, *best]:
-            weights[used] = np.inf
-        weights = weights[: lines.n_pairs]
-        n_kept = max(int(np.isinf(weights).sum()), MAX_VALUES // graph.n_features)
-        kept = np.sort(np.argsort(-weights, kind="stable")[:n_kept])
-        values = values[kept]
-    left, right = lines.names(view.left, view.right)
-    return {
-        "left": left,
-        "right": right,
-        "features": view.features,
-        "coef": pack(view.coef, np.float64),
-        "rows": pack(lines.rows, np.int32),
-        "cols": pack(lines.cols, np.int32),
-        "n_pairs": lines.n_pairs,
-        "chances": pack(lines.chances, np.float64),
-        "errors": None if lines.errors is None else pack(lines.errors),
-        "scores": pack(lines.scores, np.float64),
-        "values": pack(values),
-        "kept": None if kept is None else pack(kept, np.int32),
-        "mode": matchings[0],
-        "bayes": matchings[1],
-        "truth": None if view.truth is None else matchings[2],
-        "best": best,
-    }
+        return replace(self, only=np.unique(np.concatenate(found)))

@@ -118,7 +118,7 @@ def rank_page(view: RankView) -> ExplorerPage:
         f"Ranking of query {view.name}",
         f"{n_documents:,} {noun}, {len(view.features)} features; ranked by a {view.model} "
         f"model{cut}.",
-        script="rank_explorer.js",
+        scripts=("rank_explorer.js",),
         data=rank_data(view),
     )
     kind = "note" if law is None or law.is_exact else "note approximate"

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,11 +19,11 @@ from permatch.cli.match.options import (
 from permatch.cli.match.report import (
     describe_evaluation,
     describe_fit,
-    describe_unmatched,
     show_evaluation,
     show_fit,
 )
 from permatch.cli.match.steps import (
+    advice,
     columns_of,
     decide,
     divide,
@@ -50,6 +50,9 @@ from permatch.cli.shared.steps import (
     written_if_interrupted,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
+
+if TYPE_CHECKING:
+    from permatch.datasets import EdgeTable
 
 match = new_group()
 
@@ -245,12 +248,7 @@ def show(
     edges: Edges,
     graph: Annotated[
         str | None,
-        optional(
-            "--graph",
-            "-g",
-            metavar="ID",
-            help="The graph; optional if the table has only one.",
-        ),
+        optional("--graph", "-g", metavar="ID", help="Show only this graph."),
     ] = None,
     node: Annotated[
         str | None,
@@ -265,61 +263,42 @@ def show(
     use: Use,
     columns: Columns,
 ) -> None:
-    """Write a page about the matchings of one graph.
+    """Write a page about the pairs of a table and how certain they are.
 
-    Open it in a browser; it needs no network.  It draws the two sides and the
-    edges above a probability you choose, compares the likeliest matching with
-    the one with the fewest expected errors, shows all probabilities as a heat
-    map, those of staying unmatched too, and lists the k best matchings.  Select
-    an edge by mouse or keyboard to see its features and what each adds to the
-    score.  Labels are marked.  Of a graph too large for a page it shows the
-    components that are least certain, or with --node the one of a node.
+    Open it in a browser; it needs no network.  It lists the components of the
+    graphs, which are independent of each other, the least certain first.  An
+    open component is drawn with its nodes, each with the probability of having
+    no partner, and its pairs; below stand their probabilities, decisions and
+    labels, and the k best matchings.  Select a pair to see what each feature
+    adds to its score.  Of a table too large for a page it shows the uncertain
+    part and says what is left out.
 
     [bold]Examples[/bold]
 
-      permatch match show model.json test.csv --graph monday
-      permatch match show model.json test.csv -g monday --node a1
-      permatch match show model.json test.csv -g monday --out monday.html -k 25
+      permatch match show model.json test.csv
+      permatch match show model.json test.csv --graph monday --out monday.html
+      permatch match show model.json test.csv -g monday --node a1 -k 25
     """
     with nothing_written_if_interrupted():
         check_target(out, "--out", edges, str(model_file))
         model, table = load_for(model_file, edges, columns, "optional", use)
-        names = ["" if name is None else str(name) for name in table.graph_ids]
-        place = find_id(graph, names, edges)
-        from permatch.cli.match.parts import part_to_show
-        from permatch.pages.match_explorer import MAX_NODES, match_page
-        from permatch.pages.match_view import MatchView
+        if graph is not None:
+            names = ["" if name is None else str(name) for name in table.graph_ids]
+            table = table.take([find_id(graph, names, edges)])
+        if node is not None:
+            check_node(node, table)
+        from permatch.pages.match_explorer import write_match_page
+        from permatch.pages.model_view import model_view
 
-        part = part_to_show(model, table, place, node, MAX_NODES)
-        view = MatchView(
-            name=names[place],
-            left=part.left,
-            right=part.right,
-            features=table.feature_names,
-            coef=model.coef_,
-            graph=part.graph,
-            distribution=model.distribution(part.graph),
-            truth=part.truth,
-            n_best=k,
-            model=type(model).__name__,
-            note=describe_unmatched(model) + part.note,
-        )
         with warnings.catch_warnings():  # the page says itself how good they are
             warnings.simplefilter("ignore", RuntimeWarning)
-            page = match_page(view)
-        page.write(out)
-        kind = "exact" if view.distribution.is_exact else "approximate"
-        of_graph = f"graph {view.name}, " if view.name else ""
-        typer.echo(
-            f"wrote {out}: {of_graph}{part.graph.n_left} x {part.graph.n_right} nodes, "
-            f"{kind} probabilities. Open it in a browser."
-        )
+            with advice(table):
+                view = model_view(model, table, n_best=k, node=node)
+        typer.echo(f"wrote {out}: {write_match_page(view, out)}. Open it in a browser.")
 
 
-def find_id(wanted: str | None, names: list[str], source: str) -> int:
-    """Return the place of the graph called `wanted`, or of the only one."""
-    if wanted is None and len(names) == 1:
-        return 0
+def find_id(wanted: str, names: list[str], source: str) -> int:
+    """Return the place of the graph called `wanted`."""
     if names == [""]:
         raise typer.BadParameter(
             f"{source} has no column of graphs, so that it is one graph; got --graph "
@@ -327,7 +306,15 @@ def find_id(wanted: str | None, names: list[str], source: str) -> int:
         )
     if wanted not in names:
         refuse_id("--graph", wanted, names, f"{source} has no graph")
-    return names.index(str(wanted))
+    return names.index(wanted)
+
+
+def check_node(wanted: str, table: "EdgeTable") -> None:
+    """Refuse a node that is in none of the graphs."""
+    every = {str(name) for ids in (table.left_ids, table.right_ids) for own in ids
+             for name in own}  # fmt: skip
+    if wanted not in every:
+        refuse_id("--node", wanted, sorted(every), "the table has no node")
 
 
 add(match, fit, predict, evaluate, cv, show)

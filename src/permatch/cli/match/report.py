@@ -83,14 +83,6 @@ def _unmatched_in_words(summary: dict[str, Any]) -> str:
     return f"any node, at the score {summary['unmatched_score']:.6g} (learned)"
 
 
-def describe_unmatched(model: "BaseMatcher") -> str:
-    """Say which nodes may stay unmatched, as a sentence of a page."""
-    if model.unmatched_ == "larger":
-        return ""
-    score = f"{model.unmatched_intercept_:.4g}"
-    return f" Any node may stay unmatched, at the score {score} (learned)."
-
-
 def describe_evaluation(
     model: "BaseMatcher",
     table: "EdgeTable",

@@ -97,12 +97,12 @@ def load_for(
 
 def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatArray]:
     """Return the probability of every candidate pair of every graph."""
-    with _advice(table):
+    with advice(table):
         return model.predict_marginals(table.graphs)
 
 
 @contextmanager
-def _advice(table: "EdgeTable") -> Iterator[None]:
+def advice(table: "EdgeTable") -> Iterator[None]:
     """Name the options that help, and nodes by their ids."""
     try:
         yield
@@ -147,7 +147,7 @@ def decide(
     if decision.threshold is not None and chances is not None:
         return _links_above(table, chances, decision.threshold)
     if decision.decode == "mode" or chances is None:
-        with _advice(table):
+        with advice(table):
             return model.predict(table.graphs)
     from permatch.decoding import bayes_matching
     from permatch.scores import EdgeScores
