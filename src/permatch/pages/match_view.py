@@ -124,7 +124,8 @@ class MatchView:
     @cached_property
     def expected_errors(self) -> FloatArray:
         """How many pairs of a component are expected to be decided wrongly."""
-        return np.bincount(self.component_of_edge, self.risks, self.n_components)
+        owner, n_components = self.component_of_edge, self.n_components
+        return np.bincount(owner, self.risks, n_components).astype(float)
 
     @cached_property
     def label_errors(self) -> IntArray | None:
