@@ -220,8 +220,8 @@ def _list_links(problem: Problem) -> tuple[BoolArray, BoolArray]:
         if len(left) + len(able) > _MOST_MATCHINGS:
             raise SizeLimitError(
                 f"Enumeration lists at most {_MOST_MATCHINGS} sets of links; this "
-                f"component of {structure.n_left} x {structure.n_right} nodes has more. Use "
-                "engine='frontier' or 'auto'."
+                f"component of {structure.n_left} x {structure.n_right} nodes has more. "
+                "Use engine='frontier' or 'auto'."
             )
         more = left[able]
         more[:, pair] -= 1
