@@ -41,37 +41,47 @@ class Loosened:
     left: IntArray
     right: IntArray
 
+    def on_edges(self, values: Any) -> Any:
+        """Return values on the edges of the copies as ones on those of the whole."""
+        placed = np.empty_like(values)
+        placed[self.edges] = values
+        return placed
+
+    def on_left(self, values: FloatArray) -> FloatArray:
+        """Return the probability that all copies of each left node are unmatched."""
+        return _product(values, self.left)
+
+    def on_right(self, values: FloatArray) -> FloatArray:
+        """Return the probability that all copies of each right node are unmatched."""
+        return _product(values, self.right)
+
     def restored(self, answer: InferenceResult) -> InferenceResult:
         """Return an answer for the copies as one for the nodes."""
 
-        def on_edges(values: Any) -> Any:
-            if values is None or np.ndim(values) == 0:
-                return values
-            placed = np.empty_like(values)
-            placed[self.edges] = values
-            return placed
+        def ends(pair: Any, place: Any) -> Any:
+            return None if pair is None else tuple(map(place, pair))
 
-        def on_nodes(values: Any, owners: IntArray) -> FloatArray:
-            if not len(owners):
-                return np.zeros(0)
-            firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
-            return np.multiply.reduceat(np.broadcast_to(values, owners.shape), firsts)
-
-        def ends(pair: Any, place: Any, *owners: IntArray) -> Any:
-            return None if pair is None else tuple(place(end, *owners) for end in pair)
+        def given(values: Any) -> Any:
+            return self.on_edges(values) if np.ndim(values) else values
 
         return replace(
             answer,
-            marginals=on_edges(answer.marginals),
-            marginal_errors=on_edges(answer.marginal_errors),
-            unmatched_left=on_nodes(answer.unmatched_left, self.left),
-            unmatched_right=on_nodes(answer.unmatched_right, self.right),
-            marginal_bounds=ends(answer.marginal_bounds, on_edges),
-            unmatched_left_bounds=ends(answer.unmatched_left_bounds, on_nodes, self.left),
-            unmatched_right_bounds=ends(
-                answer.unmatched_right_bounds, on_nodes, self.right
-            ),
+            marginals=given(answer.marginals),
+            marginal_errors=given(answer.marginal_errors),
+            unmatched_left=self.on_left(answer.unmatched_left),
+            unmatched_right=self.on_right(answer.unmatched_right),
+            marginal_bounds=ends(answer.marginal_bounds, self.on_edges),
+            unmatched_left_bounds=ends(answer.unmatched_left_bounds, self.on_left),
+            unmatched_right_bounds=ends(answer.unmatched_right_bounds, self.on_right),
         )
+
+
+def _product(values: Any, owners: IntArray) -> FloatArray:
+    """Return the product of the values of every owner, given in order."""
+    if not len(owners):
+        return np.zeros(0)
+    firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
+    return np.multiply.reduceat(np.broadcast_to(values, owners.shape), firsts)
 
 
 def loosen(problem: Problem) -> Loosened:

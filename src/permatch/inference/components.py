@@ -69,7 +69,8 @@ class Assembly:
             parts=tuple(told) if len(told) > 1 else (),
         )
 
-    def _log_partition(self) -> FloatArray:
+    def alone(self) -> FloatArray:
+        """Return the score of all nodes without edges, of every graph."""
         problem, structure = self.problem, self.problem.structure
         found = structure.components
         total = np.zeros(structure.n_graphs)
@@ -79,6 +80,10 @@ class Assembly:
         ):
             alone = labels < 0
             total += np.bincount(graph_of[alone], unmatched[alone], structure.n_graphs)
+        return total
+
+    def _log_partition(self) -> FloatArray:
+        total = self.alone()
         for part, answer in self.parts:
             np.add.at(total, self._graphs(part), answer.log_partition)
         return total

@@ -23,7 +23,7 @@ from permatch.kernels import counts_plan as planning
 from permatch.kernels import frontier_counts as kernel
 from permatch.kernels.frontier import LOST
 from permatch.kernels.frontier_plan import MOST_KEPT, planned_sides
-from permatch.problems import Problem
+from permatch.problems import Problem, Structure
 
 # log2 of the seconds of an entry, of the entries of what takes long, and of one task.
 _LOG2_SECONDS, _LOG2_LONG, _LOG2_TASK = -26.5, 22.0, 20.0
@@ -83,14 +83,21 @@ class CountsPlan:
         return [0, *(np.nonzero(is_cut)[0] + 1).tolist(), len(costs)]
 
 
-_plans: WeakKeyDictionary[Problem, CountsPlan] = WeakKeyDictionary()
+# The plan of a structure, and the capacities that it is for.
+_plans: WeakKeyDictionary[Structure, tuple[Any, Any, CountsPlan]] = WeakKeyDictionary()
 
 
 def counts_plan(problem: Problem) -> CountsPlan:
-    """Return the plan of all components of a problem with capacities, made once."""
-    plan = _plans.get(problem)
-    if plan is None:
-        plan = _plans[problem] = _make_plan(problem)
+    """Return the plan of all components of a problem with capacities.
+
+    It is made once for a structure and capacities, whatever the scores.
+    """
+    left, right, plan = _plans.get(problem.structure, (None, None, None))
+    is_same = left is problem.capacity_left and right is problem.capacity_right
+    if plan is None or not is_same:
+        plan = _make_plan(problem)
+        own = problem.capacity_left, problem.capacity_right
+        _plans[problem.structure] = (*own, plan)
     return plan
 
 
@@ -228,10 +235,14 @@ def solve_counted(problem: Problem, max_width: int, job: Job) -> InferenceResult
         CountedWalk(plan, c, problem).solve_by_logs(found)
         if found.totals[c] == -np.inf:
             raise no_matching(problem, c)
+    n_graphs = structure.n_graphs
     figures = {"width": plan.widest, "n_components": n_found}
-    told = Diagnostics("frontier", "asked for", structure.largest, n_found, figures=figures)
+    told = Diagnostics(
+        "frontier", "asked for", structure.largest, n_graphs, figures=figures
+    )
     return InferenceResult(
-        found.totals,
+        np.bincount(structure.graph_of_component, found.totals, n_graphs)
+        + Assembly(problem).alone(),
         found.marginals,
         True,
         told,
@@ -245,6 +256,8 @@ def solve_with_counts(
 ) -> InferenceResult:
     """Solve components with nodes that are counted, and by `solve` those without."""
     is_counted = counted_components(problem)
+    if is_counted.all():  # no copy of the problem, whose plan is kept
+        return solve_counted(problem, max_width, job)
     whole = Assembly(problem)
     for mask, own in (
         (is_counted, lambda part: solve_counted(part, max_width, job)),

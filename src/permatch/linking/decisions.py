@@ -16,6 +16,7 @@ import numpy as np
 
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.decoding.bayes import ABSTAINED, LinkCosts, bayes_assignment
+from permatch.decoding.capacities import best_links
 from permatch.linking.solving import Answer
 from permatch.problems import Problem
 
@@ -48,6 +49,8 @@ class Gains:
 
 def decide(problem: Problem, answer: Answer, costs: LinkCosts) -> IntArray:
     """Return the decision on every edge: NO_LINK, LINK or REVIEW."""
+    if problem.has_capacities:
+        return decide_several(problem, answer, costs)
     structure = problem.structure
     matching = bayes_assignment(problem, answer.marginals, answer.left, costs)
     decisions = np.where(matching[structure.left] == structure.right, LINK, NO_LINK)
@@ -88,12 +91,14 @@ def _certain(problem: Problem, gains: Gains) -> IntArray:
     """Return the decisions that hold for all gains in the intervals; REVIEW elsewhere.
 
     A pair is linked in every best assignment if it gains more than the best other pair of
-    each of its two records together.
+    each of its two records together: at most these two would have to give way.
     """
     structure = problem.structure
     left, right = structure.left, structure.right
     decisions = np.full(structure.n_edges, REVIEW)
     decisions[gains.high <= 0.0] = NO_LINK
+    room_left = _room(problem.capacity_left, structure.n_left)
+    room_right = _room(problem.capacity_right, structure.n_right)
     for _ in range(_ROUNDS):
         is_open = decisions == REVIEW
         rivals = _best_other(gains.high, left, structure.n_left, is_open)
@@ -102,11 +107,36 @@ def _certain(problem: Problem, gains: Gains) -> IntArray:
         if not is_link.any():
             break
         decisions[is_link] = LINK
-        taken_left = np.zeros(structure.n_left, dtype=bool)
-        taken_right = np.zeros(structure.n_right, dtype=bool)
-        taken_left[left[is_link]] = True
-        taken_right[right[is_link]] = True
-        decisions[is_open & ~is_link & (taken_left[left] | taken_right[right])] = NO_LINK
+        room_left -= np.bincount(left[is_link], minlength=structure.n_left)
+        room_right -= np.bincount(right[is_link], minlength=structure.n_right)
+        is_full = (room_left[left] == 0) | (room_right[right] == 0)
+        decisions[is_open & ~is_link & is_full] = NO_LINK
+    return decisions
+
+
+def _room(capacity: IntArray | None, n: int) -> IntArray:
+    return np.ones(n, np.int64) if capacity is None else capacity.copy()
+
+
+def decide_several(problem: Problem, answer: Answer, costs: LinkCosts) -> IntArray:
+    """Return the decision on every edge where records may have several links.
+
+    Every pair counts by itself: linking it gains ``missed p - false (1 - p)``.
+    """
+
+    def gain(chances: FloatArray) -> FloatArray:
+        return costs.missed * chances - costs.false * (1.0 - chances)
+
+    is_used = best_links(problem, gain(answer.marginals))
+    decisions = np.where(is_used, LINK, NO_LINK)
+    if costs.abstain is not None:
+        chances = answer.marginals
+        risk = np.where(is_used, costs.false * (1.0 - chances), costs.missed * chances)
+        decisions[risk > costs.abstain] = REVIEW
+    if not answer.is_exact.all():
+        certain = _certain(problem, Gains(gain(answer.low), gain(answer.high)))
+        is_open = ~answer.is_exact & (decisions != REVIEW)
+        decisions[is_open] = certain[is_open]
     return decisions
 
 

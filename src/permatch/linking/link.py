@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from permatch._parallel import Job
+from permatch._score_checks import check_capacities
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_jobs
 from permatch.decoding.bayes import LinkCosts
@@ -31,6 +32,8 @@ def link(
     unmatched: float = 0.0,
     expected_links: Literal["pairs"] | float | None = "pairs",
     costs: LinkCosts | None = None,
+    capacity_left: float = 1,
+    capacity_right: float = 1,
     tol: float = 0.01,
     budget: float | None = 5.0,
     random_state: int = 0,
@@ -63,7 +66,13 @@ def link(
         The expected number of links, reached by adding one constant to all log-odds.
         "pairs": the sum of the pair probabilities.  None: nothing is added.
     costs : LinkCosts, optional
-        What wrong decisions cost.
+        What wrong decisions cost.  Where records may have several links every pair counts
+        by itself: `missed` if it belongs together and is not linked, `false` if it is
+        linked and does not.
+    capacity_left, capacity_right : int
+        Links that a record of either side may have, at most; ``math.inf`` for no limit.
+        Records are counted exactly, and components too wide for that are refused; it is
+        easy where few records have more candidates than links they may have.
     tol : float
         Error asked for where components are too wide to be solved exactly.
     budget : float, optional
@@ -101,7 +110,8 @@ def link(
     found = read_pairs(pairs, roles)
     check_names(found.names)
     odds, chances = log_odds(found)
-    problem, edges = _build(found, odds, float(unmatched))
+    capacities = capacity_left, capacity_right
+    problem, edges = _build(found, odds, float(unmatched), capacities)
     solver = Solver(problem, tol, budget, random_state, job)
     offset = _find(solver, chances, expected_links, 2.0 * float(unmatched))
     answer = solver.solve(offset)
@@ -120,7 +130,10 @@ def _check_costs(costs: LinkCosts | None) -> LinkCosts:
 
 
 def _build(
-    pairs: ScoredPairs, odds: FloatArray, unmatched: float
+    pairs: ScoredPairs,
+    odds: FloatArray,
+    unmatched: float,
+    capacities: tuple[float, float],
 ) -> tuple[Problem, IntArray]:
     """Return the graph of all pairs that may be linked, and the row of every edge."""
     rows = np.arange(len(odds)) if pairs.order is None else pairs.order
@@ -135,7 +148,19 @@ def _build(
     )
     scores = np.ascontiguousarray(odds[rows])
     nobody = np.full(n, unmatched), np.full(k, unmatched)
-    return Problem(structure, scores, *nobody), rows
+    room = [
+        _check_capacity(capacity, f"capacity_{side}", size)
+        for capacity, side, size in zip(capacities, ("left", "right"), (n, k), strict=True)
+    ]
+    return Problem(structure, scores, *nobody, *room), rows
+
+
+def _check_capacity(capacity: float, name: str, n: int) -> IntArray | None:
+    if np.ndim(capacity):
+        raise InvalidOptionError(
+            f"{name} must be one number for all records; got {capacity!r}."
+        )
+    return check_capacities(capacity, name, "one", np.array([n]))
 
 
 def _find(
@@ -156,7 +181,7 @@ def _find(
         if not found.is_reached:
             warnings.warn(
                 f"the pair probabilities add up to {chances.sum():,.1f} links, more than "
-                "one-to-one links plausibly reach; all odds were multiplied by "
+                f"{solver.kind} plausibly reach; all odds were multiplied by "
                 f"{math.exp(found.offset):.3g}, which gives {found.number:,.1f} expected "
                 "links. The pair probabilities may be too high, or records may have "
                 "duplicates. If you know the number of links, set expected_links=.",

@@ -12,6 +12,8 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.inference.answer import InferenceResult
 from permatch.inference.auto import AutoEngine
 from permatch.inference.bethe import Bethe
+from permatch.inference.capacities import counted_components, loosen
+from permatch.inference.counted import counts_plan, too_wide
 from permatch.inference.frontier import Frontier
 from permatch.kernels.frontier_plan import MOST_OPEN, frontier_plan
 from permatch.linking.counting import Count
@@ -62,7 +64,7 @@ class Solver:
     Parameters
     ----------
     problem : Problem
-        One graph all of whose nodes may stay unmatched.
+        One graph all of whose nodes may stay unmatched, and may have several links.
     tol : float
         Error asked for where components are too wide for the exact engine.
     budget : float or None
@@ -76,10 +78,16 @@ class Solver:
     def __init__(
         self, problem: Problem, tol: float, budget: float | None, seed: int, job: Job
     ) -> None:
-        self.problem = problem
+        self._loose = loosen(problem) if problem.has_capacities else None
+        self.problem = problem if self._loose is None else self._loose.problem
         self._options = {"tol": tol, "budget": budget, "random_state": seed}
         self._budget = np.inf if budget is None else budget
         self._job = job
+
+    @property
+    def kind(self) -> str:
+        """What is solved, in words."""
+        return "one-to-one links" if self._loose is None else "so few links per record"
 
     @cached_property
     def is_narrow(self) -> BoolArray:
@@ -89,7 +97,7 @@ class Solver:
     def _affordable(self, seconds: float) -> BoolArray:
         plan = frontier_plan(self.problem.structure)
         cost = np.exp2(np.minimum(plan.log2_seconds, 60.0))
-        is_able = plan.width <= MOST_OPEN
+        is_able = (plan.width <= MOST_OPEN) & ~counted_components(self.problem)
         is_able &= plan.log2_bytes <= np.log2(_SHARE * max(available_memory(), 2.0))
         cost[~is_able] = np.inf
         order = np.argsort(cost, kind="stable")
@@ -109,9 +117,21 @@ class Solver:
         return self._split(is_quick)
 
     def _split(self, is_narrow: BoolArray) -> tuple[Selection | None, Selection | None]:
+        is_wide = ~is_narrow & ~counted_components(self.problem)
         return self._select(np.flatnonzero(is_narrow)), self._select(
-            np.flatnonzero(~is_narrow)
+            np.flatnonzero(is_wide)
         )
+
+    @cached_property
+    def _counted(self) -> Selection | None:
+        """The components whose links have to be counted: exactly, or not at all."""
+        part = self._select(np.flatnonzero(counted_components(self.problem)))
+        if part is not None:
+            plan = counts_plan(part.problem)
+            if np.logaddexp2.reduce(plan.log2_seconds) > np.log2(self._budget):
+                limit = f"the budget for counting links is {self._budget:g} s"
+                raise too_wide(part.problem, plan, limit)
+        return part
 
     def _select(self, components: IntArray) -> Selection | None:
         """Return some components as a problem of one graph."""
@@ -139,6 +159,10 @@ class Solver:
                 answer = engine.infer_problem(_shifted(part.problem, offset), self._job)
                 number += float(answer.marginals.sum())
                 slope += float((answer.marginals * (1.0 - answer.marginals)).sum())
+        if self._counted is not None:
+            marginals = self._solve_counted(self._counted, offset).marginals
+            number += float(marginals.sum())
+            slope += float((marginals * (1.0 - marginals)).sum())
         return Count(number, slope)
 
     def solve(self, offset: float) -> Answer:
@@ -149,11 +173,15 @@ class Solver:
         left, right = np.ones((3, n)), np.ones((3, k))
         is_exact = np.ones(n_edges, dtype=bool)
         narrow, wide = self._parts
-        if narrow is not None:
-            answer = _FRONTIER.infer_problem(_shifted(narrow.problem, offset), self._job)
-            edges[:, narrow.edges] = answer.marginals
-            left[:, narrow.left] = answer.unmatched_left
-            right[:, narrow.right] = answer.unmatched_right
+        for part, solve in (
+            (narrow, self._solve_narrow),
+            (self._counted, self._solve_counted),
+        ):
+            if part is not None:
+                answer = solve(part, offset)
+                edges[:, part.edges] = answer.marginals
+                left[:, part.left] = answer.unmatched_left
+                right[:, part.right] = answer.unmatched_right
         if wide is not None:
             answer = self._solve_wide(_shifted(wide.problem, offset))
             is_exact[wide.edges] = answer.is_exact
@@ -165,6 +193,11 @@ class Solver:
                 values[0, places] = found
                 unknown = (found, found) if answer.is_exact else (0.0, 1.0)
                 values[1, places], values[2, places] = unknown if ends is None else ends
+        if self._loose is not None:
+            edges = np.array([self._loose.on_edges(row) for row in edges])
+            left = np.array([self._loose.on_left(row) for row in left])
+            right = np.array([self._loose.on_right(row) for row in right])
+            is_exact = self._loose.on_edges(is_exact)
         return Answer(
             edges[0],
             edges[1],
@@ -175,6 +208,13 @@ class Solver:
             (right[1], right[2]),
             is_exact,
         )
+
+    def _solve_narrow(self, part: Selection, offset: float) -> InferenceResult:
+        return _FRONTIER.infer_problem(_shifted(part.problem, offset), self._job)
+
+    def _solve_counted(self, part: Selection, offset: float) -> InferenceResult:
+        # As it is: nodes without a limit have fallen apart before.
+        return _FRONTIER._infer_problem(_shifted(part.problem, offset), self._job)
 
     def _solve_wide(self, problem: Problem) -> InferenceResult:
         engine = AutoEngine(exact_size=18, **self._options)
