@@ -33,7 +33,7 @@ def _rows(module: ModuleType, prefix: str, known: set[str]) -> list[str]:
     """Return a row for every class and function that is not known yet."""
     rows = []
     names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0].isupper()]
-    for name in sorted(set(names) - known, key=str.lower):
+    for name in sorted(set(names) - known, key=lambda name: (name.lower(), name)):
         thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isroutine(thing):
             purpose = (inspect.getdoc(thing) or "").partition("\n\n")[0].rstrip(".")
