@@ -1,4 +1,4 @@
-"""``permatch match show`` and ``permatch rank show``, and every way to get them wrong."""
+"""``show`` of ``permatch match``, ``link`` and ``rank``, and how to get them wrong."""
 
 import csv
 import io
@@ -107,6 +107,30 @@ def test_all_graphs_are_in_one_list(files, tmp_path):
     assert sorted(json.loads(text)) == sorted(GRAPHS)
 
 
+def test_link_show_writes_a_page(tmp_path):
+    table, out = tmp_path / "pairs.csv", tmp_path / "page.html"
+    table.write_text("id_a,id_b,p\na,x,0.8\na,y,0.3\nb,y,0.6\nc,z,0.5\n")
+    names = ("--left", "id_a", "--right", "id_b", "--probability", "p")
+    result = call("link", "show", table, *names, "-o", out)
+    assert result.exit_code == OK, result.output
+    assert " ".join(result.stdout.split()) == (
+        f"wrote {out}: 3 x 3 nodes in 2 components, exact probabilities. Open it in a "
+        "browser."
+    )
+    html = out.read_text(encoding="utf-8")
+    assert "<h1>Links</h1>" in html
+    assert "3 left and 3 right records, 4 candidate pairs" in html
+    result = call("link", "show", table, *names, "-o", out, "--node", "z")
+    assert "1 x 1 nodes in 1 of 2 components" in result.stdout
+    refused(
+        call("link", "show", table, *names, "-o", out, "--node", "q"),
+        WRONG_USAGE,
+        "the table has no record 'q'; there are a, b, c, x, y and 1 more.",
+    )
+    result = call("link", "show", table, *names, "-o", table)
+    assert "would overwrite an input" in result.stderr
+
+
 def test_rank_show_writes_a_page(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = call("rank", "show", files / "r.json", files / "lists.txt", "--query", 12)
@@ -204,10 +228,11 @@ def test_other_faults_are_one_line_too(files, tmp_path):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("command", ["match", "rank"])
+@pytest.mark.parametrize("command", ["match", "link", "rank"])
 def test_help_teaches(command):
     result = call(command, "show", "-h", env={"COLUMNS": "100"})
     assert result.exit_code == OK
-    for words in ("needs no network", "Examples", f"permatch {command} show model.json"):
+    first = "pairs.csv" if command == "link" else "model.json"
+    for words in ("needs no network", "Examples", f"permatch {command} show {first}"):
         assert words in result.stdout
     assert "show" in call(command, "-h").stdout

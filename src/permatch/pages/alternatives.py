@@ -44,6 +44,8 @@ def find_alternatives(
 ) -> dict[int, Alternatives]:
     """Return the best matchings of the first components that are not too large."""
     structure = view.structure
+    if view.problem.has_capacities:  # they are for matchings
+        return {}
     sizes = [np.diff(ends) for ends in (structure.left_starts, structure.right_starts)]
     is_small = np.maximum(*sizes) <= MAX_NODES
     chosen = [c for c in components if is_small[c]][:MAX_COMPONENTS]

@@ -125,7 +125,7 @@ def match_data(
             pack(problem.unmatched_right[shown.right], np.float32),
         ],
         "features": evidence.names,
-        "coef": pack(evidence.weights, np.float64),
+        "coef": None if evidence.weights is None else pack(evidence.weights, np.float64),
         "values": pack(evidence.values[edges]),
         "best": _packed_best(shown, best),
     }

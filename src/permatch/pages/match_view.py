@@ -18,14 +18,15 @@ NO_LINK, LINK, REVIEW, MODE_ONLY, BAYES_ONLY = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What speaks for a pair: features, and one weight of each.
+    """What speaks for a pair: its score is the sum of what each feature adds.
 
-    `values` are (n_edges, d); a feature adds its value times its weight to the score.
+    `values` are (n_edges, d); a feature adds its value, times its weight if there are
+    weights.
     """
 
     names: list[str]
-    weights: FloatArray
     values: FloatArray
+    weights: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def model_view(
         alone_right=result.unmatched_right,
         decisions=_decide(part.problem, result),
         is_exact=_exact_parts(part.problem.structure, result),
-        evidence=Evidence(table.feature_names, model.coef_, features[part.edges]),
+        evidence=Evidence(table.feature_names, features[part.edges], model.coef_),
         log_partitions=np.asarray(result.log_partition),
         low=low,
         high=high,

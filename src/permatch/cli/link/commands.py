@@ -1,15 +1,16 @@
 """``permatch link``: links from a table of scored pairs, and the commands beside it."""
 
-import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.shared.options import Jobs, argument, optional, spread
+from permatch.cli.link.options import Linking, Table
+from permatch.cli.link.show import show
+from permatch.cli.link.steps import find_links
+from permatch.cli.shared.options import optional, spread
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
-from permatch.cli.shared.terminal import Command, Group, new_group, standard_output
+from permatch.cli.shared.terminal import Command, Group, add, new_group, standard_output
 
 #: The command that ``permatch link`` runs if none is named.
 _DEFAULT = "pairs"
@@ -40,40 +41,17 @@ class DefaultCommand(Command):
 
 link = new_group()
 
-_PAIRS = "Columns of the table"
-
-
-def _column(name: str, text: str) -> Any:
-    return optional(name, metavar="NAME", help=text, rich_help_panel=_PAIRS)
-
 
 def pairs(
-    table: Annotated[
-        str,
-        argument(
-            "PAIRS",
-            "Table with one row per candidate pair: .csv or .tsv, also .gz, or .parquet; - "
-            "for stdin.",
-        ),
-    ],
+    table: Table,
     out: Annotated[
         Path | None,
         optional(
             "--out", "-o", metavar="FILE", help="Output file. Default: standard output."
         ),
     ] = None,
-    left: Annotated[str | None, _column("--left", "Ids of the left records.")] = None,
-    right: Annotated[str | None, _column("--right", "Ids of the right records.")] = None,
-    probability: Annotated[
-        str | None, _column("--probability", "Probability of each pair, from 0 to 1.")
-    ] = None,
-    weight: Annotated[
-        str | None, _column("--weight", "Log2 of the odds, as splink's match_weight.")
-    ] = None,
-    score: Annotated[
-        str | None, _column("--score", "Natural logarithm of the odds.")
-    ] = None,
-    jobs: Jobs = 1,
+    *,
+    linking: Linking,
 ) -> None:
     """Link the records of two tables one-to-one, from scored pairs.
 
@@ -90,23 +68,10 @@ def pairs(
     with nothing_written_if_interrupted():
         if out is not None:
             check_target(out, "--out", table)
-        import permatch as pm
-
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            links = pm.link(
-                sys.stdin if table == "-" else table,
-                left=left,
-                right=right,
-                probability=probability,
-                weight=weight,
-                score=score,
-                n_jobs=jobs,
-            )
-        for warning in caught:
-            typer.echo(f"warning: {warning.message}", err=True)
+        links = find_links(table, linking)
         links.write(standard_output() if out is None else out)
         typer.echo(links.summary(), err=True)
 
 
 link.command(cls=DefaultCommand)(spread(pairs))
+add(link, show)
