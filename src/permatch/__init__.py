@@ -71,7 +71,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     )
     from permatch.known import Known
     from permatch.labels import EdgeLabels
-    from permatch.linking import Links, link
+    from permatch.linking import Links, fit_links, link
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
     from permatch.tracking import associate
@@ -118,6 +118,7 @@ __all__ = [
     "bayes_matching",
     "best_matching",
     "errors",
+    "fit_links",
     "infer",
     "k_best",
     "link",
@@ -168,6 +169,7 @@ _HOMES = {
     "associate": "permatch.tracking",
     "bayes_matching": "permatch.decoding",
     "best_matching": "permatch.decoding",
+    "fit_links": "permatch.linking",
     "infer": "permatch.inference",
     "k_best": "permatch.decoding",
     "link": "permatch.linking",

@@ -20,7 +20,7 @@ import numpy as np
 from permatch._cells import quoted
 from permatch._types import IntArray
 from permatch._validation import check_choice
-from permatch.datasets.columns import Roles
+from permatch.datasets.columns import Columns, Roles
 from permatch.datasets.edge_rows import (
     build_graphs,
     check_columns,
@@ -301,10 +301,15 @@ def read_edge_table(
         features = (features,) if isinstance(features, str) else tuple(features)
     roles = Roles(graph, left, right, label, features, labels != "ignored")
     columns = read_columns(source, roles, max_bytes)
+    return build_edge_table(columns, label, is_label_required=labels == "required")
+
+
+def build_edge_table(columns: Columns, label: str, *, is_label_required: bool) -> EdgeTable:
+    """Return the graphs of columns that were read; `label` names theirs in messages."""
     check_columns(columns)
     edges = number_edges(columns)
     matchings = read_labels(columns, edges, label)
-    if labels == "required":
+    if is_label_required:
         _require_labels(columns.name, columns.labels, label)
     return EdgeTable(
         graphs=build_graphs(columns, edges),
