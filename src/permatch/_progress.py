@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 logger = logging.getLogger("permatch")
+#: What is about to be done; commands show it wherever their messages go.
+plans = logging.getLogger("permatch.plans")
 
 #: Seconds of expected work from which a progress bar appears by itself.
 PATIENCE = 2.0
@@ -23,7 +25,7 @@ def progress_bar(
     expected time, exceeds `PATIENCE`.
     """
     if is_wanted is None:
-        is_wanted = seconds > PATIENCE and _is_terminal()
+        is_wanted = seconds > PATIENCE and is_terminal()
     if not is_wanted:
         yield None
         return
@@ -36,6 +38,13 @@ def progress_bar(
     with Progress(*columns, console=console, transient=console.is_terminal) as bar:
         task = bar.add_task(title, total=n_tasks)
         yield lambda n_begun: bar.update(task, completed=n_begun)
+
+
+def tell(message: str, is_wanted: bool | None = None) -> None:
+    """Tell a person what is about to be done; by default on terminals only."""
+    plans.info(message)
+    if is_terminal() if is_wanted is None else is_wanted:
+        sys.stderr.write(f"permatch: {message}\n")
 
 
 def announce_compilations() -> None:
@@ -58,7 +67,7 @@ def announce_compilations() -> None:
                 return
             self.is_told = True
             logger.info(_COMPILING)
-            if _is_terminal():
+            if is_terminal():
                 sys.stderr.write(f"permatch: {_COMPILING} ...\n")
 
         def on_end(self, event: event.Event) -> None:
@@ -67,5 +76,6 @@ def announce_compilations() -> None:
     event.register("numba:compile", Watcher())
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Return whether a person sees standard error."""
     return sys.stderr is not None and sys.stderr.isatty()

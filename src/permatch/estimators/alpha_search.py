@@ -206,7 +206,7 @@ class AlphaSearch(LinearModel):
             )
             return self
         self._warn_of_path(path, len(folds))
-        optimum: Any = path.rows[best][0].optimum
+        problem, optimum = folds[0].problem, path.rows[best][0].optimum
         if is_refitted:
             try:
                 problem = self._problem(data, n_jobs)
@@ -217,6 +217,7 @@ class AlphaSearch(LinearModel):
             except KeyboardInterrupt:  # before the first evaluation: the mean is kept
                 optimum = replace(optimum, is_interrupted=True, n_iter=0)
                 self.is_converged_, self.n_iter_ = False, 0
+        self._conclude(problem, optimum)
         self._warn(optimum)
         return self
 

@@ -103,6 +103,7 @@ class LinearModel(BaseModel):
                 options = options | {"on_iteration": problem.percent(options["tol"], show)}
             optimum = problem.settle(alpha, start, **options)
             self._adopt(problem, optimum)  # before the bar is taken down, which takes time
+            self._conclude(problem, optimum)
         return optimum
 
     def _adopt(self, problem: LinearProblem, optimum: BaseOptimum) -> None:
@@ -113,6 +114,9 @@ class LinearModel(BaseModel):
         self.history_ = optimum.history
         for name, value in problem.fitted.items():
             setattr(self, name, value)
+
+    def _conclude(self, problem: LinearProblem, optimum: Any) -> None:
+        """Find out more about the fitted model, where that takes time."""
 
     def _hold(self, weights: FloatArray, scale: FloatArray) -> None:
         """Set the coefficients, in the units of the features, and their scale."""

@@ -11,10 +11,17 @@ from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet, with_weight
 from permatch.estimators.convergence import warn_caller
+from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, plan_fit
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.problem import LinearProblem, MatchingProblem
 from permatch.estimators.scaling import design
-from permatch.inference import AbstractEngine, find_engine, require_marginals
+from permatch.inference import (
+    AbstractEngine,
+    AutoEngine,
+    find_engine,
+    require_marginals,
+)
+from permatch.inference._options import check_budget
 from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.objectives.likelihood import InexactError
 from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
@@ -47,7 +54,14 @@ class MAPMatching(BaseMatcher):
         features, so it does not depend on their units.
     engine : str or engine object
         Computes log-partitions and marginals.  From 20 nodes, "nesting", which samples, and
-        "bethe", which approximates, are far faster than exact engines.
+        "bethe", which approximates, are far faster than exact engines.  With "auto" each
+        connected component has an engine of its own; see `budget`.
+    budget : float or None
+        Seconds that a fit with "auto" should take, by estimate.  Components that would take
+        it longer are approximated by belief propagation (`Bethe`), or by samplers where
+        they are dense squares of perfect matchings and there is time; ``engine_report_``
+        and a warning say so.  None: all inference is as in `permatch.infer`, however long
+        that takes.
     solver : {"lbfgs", "bfgs"}
         Limited-memory BFGS, or the full BFGS of the paper, which supports no bounds.
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
@@ -104,6 +118,13 @@ class MAPMatching(BaseMatcher):
     is_convex_ : bool
         Whether the objective was convex.  It is not with incomplete labels: ``coef_`` may
         then be a local optimum only.
+    engine_report_ : dict or None
+        With "auto" and a `budget`: ``n_exact``, ``n_approximate`` and ``n_sampled``
+        components, ``n_pairs`` and ``n_approximate_pairs``, ``expected_seconds``; how many
+        of the approximate components were compared with closer results at ``coef_``
+        (``n_checked``), the ``largest_difference`` of a probability there, and the
+        ``largest_error`` given the errors of these, which ``is_certain`` or holds with high
+        probability; NaN if unknown.
 
     Notes
     -----
@@ -151,6 +172,7 @@ class MAPMatching(BaseMatcher):
     alpha: float = 1e-2
     _: KW_ONLY
     engine: str | AbstractEngine = "auto"
+    budget: float | None = 120.0
     solver: str = "lbfgs"
     bounds: Any = None
     unmatched: str = "auto"
@@ -163,9 +185,30 @@ class MAPMatching(BaseMatcher):
     gradient_error_: float = field(init=False)
     is_exact_: bool = field(init=False)
     is_convex_: bool = field(init=False)
+    engine_report_: dict[str, Any] | None = field(init=False)
+
+    def _begin(self, data: DataSet) -> None:
+        super()._begin(data)
+        budget = check_budget(self.budget, f"budget of {type(self).__name__}")
+        engine = find_engine(self.engine)
+        self._plan: FitPlan | None = None
+        if isinstance(engine, AutoEngine) and budget is not None:
+            self._plan = plan_fit(
+                engine, with_weight(data), self._parameters, budget, self._n_evaluations()
+            )
+            self._plan.announce(True if self.verbose else None)
+
+    def _n_evaluations(self) -> int:
+        """Return how many evaluations a fit takes, as estimates go."""
+        return EVALUATIONS
+
+    def _learning_engine(self) -> AbstractEngine:
+        if self._plan is not None:
+            return self._plan.engine
+        return find_engine(self.engine).for_learning()
 
     def _problem(self, data: DataSet, n_jobs: int) -> LinearProblem:
-        engine = find_engine(self.engine).for_learning()
+        engine = self._learning_engine()
         require_marginals(engine)
         check_solver(self.solver, is_bounded=self.bounds is not None)
         parameters = self._parameters
@@ -189,9 +232,26 @@ class MAPMatching(BaseMatcher):
         self.gradient_error_ = optimum.gradient_error
         self.is_exact_ = optimum.is_exact
         self.is_convex_ = problem.objective.is_convex
+        self.engine_report_ = None if self._plan is None else self._plan.report()
+
+    def _conclude(self, problem: Any, optimum: Any) -> None:
+        if self._plan is None or optimum.is_interrupted:
+            return
+        try:
+            found = self._plan.compare(problem.objective, optimum.coef)
+        except KeyboardInterrupt:  # the fit itself is complete
+            return
+        self.engine_report_ = self._plan.report() | found
 
     def _warn(self, optimum: Any) -> None:
         super()._warn(optimum)
+        report = self.engine_report_
+        if report is not None and report["n_approximate"]:
+            warn_caller(
+                f"the fit is approximate: {in_words(report)}. Raise budget to spend more "
+                "time, or set it to None (--budget inf) for no limit.",
+                RuntimeWarning,
+            )
         if optimum.doubts:
             name = type(find_engine(self.engine)).__name__
             sizes = ", ".join(map(str, optimum.doubts))

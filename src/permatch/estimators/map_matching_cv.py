@@ -17,10 +17,13 @@ from permatch.estimators.checks import (
     with_weight,
 )
 from permatch.estimators.entity_folds import split_by_entity
+from permatch.estimators.fit_plan import EVALUATIONS, EVALUATIONS_NEAR
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
 from permatch.objectives import Parameters
 
+# Splits expected of a splitter, for estimates of time.
+_SPLITS = 5
 # Criteria to choose alpha by, and whether more is better.
 _SCORINGS = {"hamming": False, "log_likelihood": True}
 
@@ -80,7 +83,6 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         )
 
     def _judge_on(self, held_out: DataSet) -> Judge:
-        judge = self._loss if self.scoring == "hamming" else self._log_likelihood
         labels = with_weight(held_out)[1]
         if self.scoring == "hamming" and not any(known.has_partners for known in labels):
             raise InvalidMatchingError(
@@ -89,7 +91,10 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
                 "label more nodes, or use scoring='log_likelihood'."
             )
         parameters = self._parameters
-        return lambda weights: judge(weights, held_out, parameters)
+        if self.scoring == "hamming":
+            return lambda weights: self._loss(weights, held_out, parameters)
+        engine = self._learning_engine()
+        return lambda weights: self._log_likelihood(weights, held_out, parameters, engine)
 
     def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
         """Return pairs of training and held-out graphs."""
@@ -141,7 +146,9 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     ----------
     alphas : sequence of float
         Strengths of the penalty to try.
-    engine, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs, verbose
+    engine, budget, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs
+        As in `MAPMatching`; the budget is that of all fits together.
+    verbose : bool
         As in `MAPMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
         A number means that many shuffled folds of the graphs; a single graph is split by
@@ -170,7 +177,7 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
         As in `MAPMatching`.
     unmatched_, unmatched_intercept_, unmatched_left_coef_, unmatched_right_coef_
         As in `MAPMatching`.
-    n_iter_, is_converged_, history_, gradient_error_, is_exact_, is_convex_
+    n_iter_, is_converged_, history_, gradient_error_, is_exact_, is_convex_, engine_report_
         As in `MAPMatching`, for the fit that gave ``coef_``.
 
     Examples
@@ -191,6 +198,11 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     >>> model.cv_results_["scores"].shape
     (3, 5)
     """
+
+    def _n_evaluations(self) -> int:
+        n_splits = max(self.cv, 1) if isinstance(self.cv, int) else _SPLITS
+        n_fits = len(self._check_alphas()) * n_splits
+        return EVALUATIONS + EVALUATIONS_NEAR * n_fits
 
 
 def _take(data: DataSet, which: Any, fold: int) -> DataSet:

@@ -245,7 +245,8 @@ class BaseMatcher(LinearModel):
             what is known.
         """
         data = self._data_set(graphs, matchings, sample_weight)
-        return self._log_likelihood(self._weights(), data, self._fitted)
+        engine = find_engine(self.engine)
+        return self._log_likelihood(self._weights(), data, self._fitted, engine)
 
     def distribution(self, graph: Any) -> MatchingDistribution:
         """Return the model's distribution over the matchings of one graph.
@@ -262,6 +263,10 @@ class BaseMatcher(LinearModel):
         """
         (scored,) = self._score([graph]).each()
         return self._distribution(scored)
+
+    def _learning_engine(self) -> AbstractEngine:
+        """Return the engine of a fit, and of the choice of alpha."""
+        return find_engine(self.engine)
 
     def _begin(self, data: DataSet) -> None:
         """Decide which parameters are learned."""
@@ -311,14 +316,18 @@ class BaseMatcher(LinearModel):
         return hamming_loss(true, found, sample_weight=shares)
 
     def _log_likelihood(
-        self, weights: FloatArray, data: DataSet, parameters: Parameters
+        self,
+        weights: FloatArray,
+        data: DataSet,
+        parameters: Parameters,
+        engine: AbstractEngine,
     ) -> float:
         """Return the mean log-likelihood of some coefficients on checked data."""
         graphs, labels, shares = data
         score_graphs(graphs, weights, parameters)  # refuses features that are too large
         if not parameters.is_any and any(known.leaves_spare for known in labels):
             return -np.inf
-        engine, n_jobs = find_engine(self.engine), check_jobs(self.n_jobs)
+        n_jobs = check_jobs(self.n_jobs)
         log_probs = np.zeros(len(graphs))
         for k, part in enumerate(arrange(graphs, labels, parameters)):
             found = part.expect(

@@ -309,6 +309,10 @@ class AbstractEngine(ABC):
         """Return whether graphs of a size are solved exactly, rare fallbacks aside."""
         return self.is_always_exact
 
+    def may_be_exact_on(self, problem: Problem) -> bool:
+        """Return whether a problem may be solved exactly: only trying tells for certain."""
+        return self.is_exact_for(1)
+
     def with_effort(self, factor: float) -> Self:
         """Return the engine that draws `factor` times as much; itself if it never draws."""
         return self

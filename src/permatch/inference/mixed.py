@@ -162,7 +162,7 @@ def _solve_components(
             goal = Goal(options.tol, options.delta / len(own), seed, time, share)
             part = problem.select(np.array([c]))
             size = options.exact_size
-            whole.add(part, _solve_wide(part.problem, goal, job, dense, g, size))
+            whole.add(part, solve_wide(part.problem, goal, job, dense, g, size))
     first = [int(part.components[0]) for part, _ in whole.parts]
     told = [answer.diagnostics for _, answer in whole.parts]
     answer = whole.result("auto", "auto: every component by itself: see parts")
@@ -242,7 +242,7 @@ def _all_by_frontier(log2_seconds: FloatArray, limit: float) -> Choice:
     return Choice(groups, np.nonzero(~is_able)[0], math.log2(seconds + 1e-7))
 
 
-def _solve_wide(
+def solve_wide(
     problem: Problem,
     goal: Goal,
     job: Job,

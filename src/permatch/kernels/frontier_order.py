@@ -109,6 +109,13 @@ def _farthest(nodes, starts, ends, other_starts, other_ends, met, other_met, que
 
 
 @njit(cache=True, nogil=True)
+def copy_nodes(nodes, target):
+    """Copy numbers; an assignment to a slice takes seconds to compile."""
+    for k in range(len(nodes)):
+        target[k] = nodes[k]
+
+
+@njit(cache=True, nogil=True)
 def _push(heap, n, value):
     """Put a number on the heap."""
     while n > 0 and value < heap[(n - 1) // 2]:
@@ -169,7 +176,8 @@ def _fill_greedy(
     n_edges = _fill_gain(order, starts, ends, other_starts, gain)
     heap = np.empty(2 * n_edges + 1, np.int64)
     seen = np.empty(n, np.int64)
-    nodes = order.copy()
+    nodes = np.empty(n, np.int64)
+    copy_nodes(order, nodes)
     seen[0] = first
     met[first] = 0
     n_seen = 1
@@ -215,7 +223,7 @@ def _fill_greedy(
         met[i] = -1
     close_all(nodes, starts, ends, rest)
     if not is_done:
-        order[:] = nodes
+        copy_nodes(nodes, order)
     return is_done
 
 
@@ -227,7 +235,7 @@ def try_order(side, nodes, order, first, limit, most_open):
     node `first` on, or from `FAR_OUT`, and given up if more than `most_open` are open.
     """
     starts, ends, other_starts, other_ends, rest, met, other_met, gain = side
-    order[:] = nodes
+    copy_nodes(nodes, order)
     if first != AS_NUMBERED:
         if first == FAR_OUT:
             first = _farthest(

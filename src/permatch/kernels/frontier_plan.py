@@ -138,7 +138,7 @@ def _choose(left, right, own, other):
     n_starts = 4 + min(2 * max(len(own), len(other)), _MOST_EDGES // n_edges)
     if n_edges == len(own) * len(other):
         n_starts = 2  # any order is as good
-    cost, width, is_right, best = np.inf, MOST_OPEN + 1, False, own.copy()
+    cost, width, is_right, best = np.inf, MOST_OPEN + 1, False, own
     for trial in range(n_starts):
         if cost <= (_ENOUGH if trial < 4 else _TRIAL * trial) * n_edges:
             break

@@ -117,7 +117,7 @@ class FeatureTable:
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine may be exact here: only trying tells for certain."""
-        return engine.is_exact_for(1)
+        return engine.may_be_exact_on(self.problem(np.zeros(len(self.parameters))))
 
     @cached_property
     def graph_of_edge(self) -> IntArray:
@@ -197,19 +197,26 @@ def table_graphs(
     """Return some of the graphs side by side, copying their features."""
     own = [graphs[k] for k in members]
     structure = side_by_side([graph.structure for graph in own])
-    n_left, n_right = np.diff(structure.left_starts), np.diff(structure.right_starts)
-    must = ~np.full(len(own), parameters.is_any)
     return FeatureTable(
         np.array(members, dtype=np.intp),
         structure,
         np.concatenate([graph.edge_features for graph in own]),
         _design([graph.left_features for graph in own], 0, parameters),
         _design([graph.right_features for graph in own], parameters.n_left, parameters),
-        np.repeat(must & (n_left <= n_right), n_left),
-        np.repeat(must & (n_right <= n_left), n_right),
+        *must_match(structure, parameters),
         np.concatenate([labels[k].is_match for k in members]),
         np.concatenate([labels[k].is_open for k in members]),
         parameters,
+    )
+
+
+def must_match(structure: Structure, parameters: Parameters) -> tuple[BoolArray, BoolArray]:
+    """Return the left and the right nodes that must be matched."""
+    n_left, n_right = np.diff(structure.left_starts), np.diff(structure.right_starts)
+    must = ~np.full(structure.n_graphs, parameters.is_any)
+    return (
+        np.repeat(must & (n_left <= n_right), n_left),
+        np.repeat(must & (n_right <= n_left), n_right),
     )
 
 

@@ -17,14 +17,19 @@ def arrange(
     graphs: list[BipartiteGraph], labels: list[KnownEdges], parameters: Parameters
 ) -> list[Part]:
     """Return the parts that labelled graphs are solved in, with features of their own."""
-    stacked = [
-        k
-        for k, (graph, known) in enumerate(zip(graphs, labels, strict=True))
-        if not parameters.is_any and graph.is_square and known.is_complete
-    ]
-    chosen = set(stacked)
-    others = [k for k in range(len(graphs)) if k not in chosen]
+    stacked, others = divide(graphs, labels, parameters)
     parts: list[Part] = [*stack_graphs(graphs, labels, stacked, parameters)]
     if others:
         parts.append(table_graphs(graphs, labels, others, parameters))
     return parts
+
+
+def divide(
+    graphs: list[BipartiteGraph], labels: list[KnownEdges], parameters: Parameters
+) -> tuple[list[int], list[int]]:
+    """Return the graphs that are stacked, and those that stand in a table."""
+    stacked, others = [], []
+    for k, (graph, known) in enumerate(zip(graphs, labels, strict=True)):
+        is_stacked = not parameters.is_any and graph.is_square and known.is_complete
+        (stacked if is_stacked else others).append(k)
+    return stacked, others

@@ -1,6 +1,7 @@
 """The options that the commands of ``permatch match`` share."""
 
 import csv
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -33,6 +34,13 @@ Edges = Annotated[
 NoProbabilities = Annotated[
     bool, flag("--no-probabilities", help="Skip probabilities, for very large graphs.")
 ]
+
+
+def check_budget(seconds: float | None) -> float | None:
+    """Refuse a time that is none."""
+    if seconds is not None and not seconds > 0.0:
+        raise typer.BadParameter("must be a number of seconds above 0, or inf.")
+    return seconds
 
 
 def _column(name: str, text: str, **more: Any) -> Any:
@@ -224,6 +232,16 @@ class Learner:
     ] = False
     max_iter: MaxIter = None
     engine: Engine = "auto"
+    budget: Annotated[
+        float | None,
+        optional(
+            "--budget",
+            metavar="SECONDS",
+            help="Time a fit with auto should take; what would take longer is "
+            "approximated. inf: no limit. Default: 120.",
+            callback=check_budget,
+        ),
+    ] = None
     jobs: Jobs = 1
 
     def options(self, penalty: Penalty) -> dict[str, Any]:
@@ -237,6 +255,8 @@ class Learner:
             wrong = "--alphas needs --cv; add it, or use --alpha."
         elif is_margin and penalty.alpha == 0.0:
             wrong = "--alpha must be above 0 with --estimator max-margin."
+        elif is_margin and self.budget is not None:
+            wrong = "--budget needs --estimator map."
         elif is_margin and is_bounded:
             wrong = "--non-negative and --non-positive need --estimator map."
         elif self.non_negative and self.non_positive:
@@ -248,6 +268,8 @@ class Learner:
         options |= penalty.values()
         if self.max_iter is not None:
             options["max_iter"] = self.max_iter
+        if self.budget is not None:
+            options["budget"] = None if math.isinf(self.budget) else self.budget
         if is_bounded:
             options["bounds"] = "non-negative" if self.non_negative else "non-positive"
         if penalty.cv:

@@ -1,5 +1,6 @@
 """Reports of ``permatch match`` on a fit and an evaluation."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,9 +38,17 @@ def describe_fit(
         "hamming_loss": 1.0 - model.score(table.graphs, table.matchings),
         "valid_hamming_loss": valid_loss,
     }
+    report = getattr(model, "engine_report_", None)
+    if report is not None:
+        summary["engine_report"] = {name: _plain(value) for name, value in report.items()}
     if "path" in summary:
         summary["path_evaluations"] = int(model.cv_results_["n_evaluations"].sum())
     return summary
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as JSON has it: None if there is none."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _describe_graphs(table: "EdgeTable") -> dict[str, Any]:
@@ -62,6 +71,10 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     )
     table.add_row("model", Text(model))
     table.add_row("graphs", _graphs_in_words(summary))
+    if "engine_report" in summary:
+        from permatch.estimators.fit_plan import in_words
+
+        table.add_row("inference", in_words(summary["engine_report"]))
     table.add_row("features", str(summary["n_features"]))
     table.add_row("unmatched", _unmatched_in_words(summary))
     add_ending(table, summary)

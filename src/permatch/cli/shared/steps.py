@@ -1,9 +1,9 @@
 """Shared steps of commands: check outputs, load, fit until done or interrupted."""
 
 import errno
+import logging
 import os
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 from permatch._files import whole_file
+from permatch._progress import is_terminal, plans
 from permatch.cli.shared.report import plural
 from permatch.cli.shared.terminal import INTERRUPTED, standard_output
 from permatch.errors import InvalidOptionError, ModelFileError
@@ -82,9 +83,13 @@ def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> boo
     """Fit, show warnings as single lines, and return whether Ctrl-C was pressed."""
     can_talk = "verbose" in model.get_params()
     if can_talk:
-        is_watched = is_shown and sys.stderr is not None and sys.stderr.isatty()
+        is_watched = is_shown and is_terminal()
         model.set_params(verbose=is_watched)
-    with noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
+    with (
+        noticing_ctrl_c() as presses,
+        warnings.catch_warnings(record=True) as caught,
+        telling_plans(is_shown),
+    ):
         warnings.simplefilter("always")
         model.fit(*data, **more)
     if can_talk:
@@ -110,6 +115,29 @@ def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
     if presses:
         leave_written(path)
     return seconds
+
+
+class _Notes(logging.Handler):
+    """Prints what is about to be done."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"note: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def telling_plans(is_shown: bool) -> Iterator[None]:
+    """Print what a fit is about to do, also where standard error is no terminal."""
+    if not is_shown or is_terminal():  # there it is told anyway
+        yield
+        return
+    handler, level = _Notes(), plans.level
+    plans.addHandler(handler)
+    plans.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        plans.removeHandler(handler)
+        plans.setLevel(level)
 
 
 @contextmanager

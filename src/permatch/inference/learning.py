@@ -1,0 +1,238 @@
+"""`AutoEngine` in a fit: for every component the same engine at all evaluations.
+
+A fit asks for the same graphs again and again, at other scores.  What a component costs
+depends on its edges alone, so which components are solved exactly is decided once, by a
+limit on the time of a component.  The others are left to belief propagation, whose value
+is smooth and has its marginals as gradient; or to samplers, if they are dense squares of
+perfect matchings.
+"""
+
+import math
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from permatch._parallel import Allowance, Job
+from permatch._types import FloatArray, IntArray
+from permatch.inference._options import seed_of
+from permatch.inference.answer import InferenceResult
+from permatch.inference.auto import AutoEngine
+from permatch.inference.base import AbstractEngine, Goal
+from permatch.inference.bethe import Bethe
+from permatch.inference.components import Assembly, errors_of
+from permatch.inference.glynn import Glynn
+from permatch.inference.mixed import choose, solve_wide
+from permatch.inference.small_batch import SmallBatch
+from permatch.kernels.frontier_plan import frontier_plan
+from permatch.problems import Problem, Selection
+from permatch.scores import stacked_problem
+
+#: Largest width that is solved exactly: beyond, `Glynn` has no fallback.
+MOST_EXACT = Glynn.fallback.max_size
+# Seconds that the smallest components take.
+_LEAST_SECONDS = 1e-7
+# Seconds worth spending on a component to compare its beliefs.
+_SECONDS_TO_COMPARE = 1.0
+
+
+class _Divisions(WeakKeyDictionary[Any, Any]):
+    """What is known of structures; not copied with the engine to other processes."""
+
+    def __reduce__(self) -> Any:
+        return _Divisions, ()
+
+
+@dataclass(frozen=True, eq=False)
+class Closer:
+    """How far the approximate marginals are from closer ones."""
+
+    n_checked: int = 0
+    largest_difference: float = math.nan
+    largest_error: float = math.nan  # with the errors of the closer ones
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitEngine(AbstractEngine):
+    """Exact where a component takes at most `limit` seconds, else belief propagation."""
+
+    auto: AutoEngine
+    limit: float
+    divided: MutableMapping[Any, Any] = field(
+        default_factory=_Divisions, compare=False, repr=False
+    )
+
+    name = "auto"
+
+    def log2_seconds(self, size: int) -> float:
+        """Estimate log2 of the seconds one graph takes on one thread."""
+        engine = self._exact(size) or Bethe()
+        return engine.log2_seconds(size)
+
+    def log2_bytes(self, size: int) -> float:
+        """Estimate log2 of the bytes one graph needs."""
+        return (self._exact(size) or Bethe()).log2_bytes(size)
+
+    def check_size(self, size: int, n_at_once: int = 1) -> None:
+        """Raise SizeLimitError if `size` is too large for `AutoEngine`."""
+        self.auto.check_size(size, n_at_once)
+
+    def is_exact_for(self, size: int) -> bool:
+        """Return whether graphs of a size are solved exactly."""
+        return self._exact(size) is not None
+
+    def may_be_exact_on(self, problem: Problem) -> bool:
+        """Return whether all components of a problem are solved exactly."""
+        return all(engine.is_always_exact for engine, _ in self._divide(problem))
+
+    def _exact(self, size: int) -> AbstractEngine | None:
+        most = min(self.auto.exact_size, MOST_EXACT)
+        return replace(self.auto, exact_size=most, budget=self.limit).select(size)
+
+    def _infer_stack(
+        self, scores: FloatArray, members: IntArray, job: Job
+    ) -> InferenceResult:
+        size = scores.shape[1]
+        if size > SmallBatch().max_size and scores.min() == -np.inf:
+            answer = self._infer_problem(stacked_problem(scores), job)
+            marginals = np.zeros_like(scores)
+            marginals[scores > -np.inf] = answer.marginals
+            return replace(answer, marginals=marginals, marginal_errors=None)
+        engine = self._exact(size) or self._beyond(size)
+        return engine._infer_stack(scores, members, job)
+
+    def _beyond(self, size: int) -> AbstractEngine:
+        """Return the engine for dense squares that are too large."""
+        return Bethe(max_size=max(size, 1), bounds=False)
+
+    def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        whole = Assembly(problem)
+        for engine, part in self._divide(problem):
+            own = _fill(part, problem)
+            whole.add(own, engine._infer_problem(own.problem, job))
+        return whole.result(self.name, "auto, in a fit: see parts")
+
+    def _divide(self, problem: Problem) -> list[tuple[AbstractEngine, Selection]]:
+        """Return which components each engine takes, decided once per structure."""
+        known = self.divided.get(problem.structure)
+        if known is None:
+            most = min(self.auto.exact_size, MOST_EXACT)
+            seconds, groups = exact_seconds(problem, most)
+            taken = [(one, own[seconds[own] <= self.limit]) for one, own in groups]
+            wide = np.nonzero(~(seconds <= self.limit))[0]
+            taken.append((Bethe(bounds=False), wide))
+            known = [(one, problem.select(own)) for one, own in taken if len(own)]
+            self.divided[problem.structure] = known
+        return known
+
+    def compare(self, problem: Problem, seconds: float, job: Job) -> Closer:
+        """Compare approximate marginals with closer ones, as far as time allows.
+
+        Some components are taken at random, each with its share of the time left.
+        """
+        found = [part for one, part in self._divide(problem) if not one.is_always_exact]
+        if not found:
+            return Closer()
+        part = _fill(found[0], problem)
+        answer = Bethe(bounds=False)._infer_problem(part.problem, job)
+        time, own = Allowance(seconds), part.problem
+        n_all = own.structure.n_graphs
+        n_some = min(n_all, max(int(seconds / _SECONDS_TO_COMPARE), 1))
+        order = np.random.default_rng(0).permutation(n_all)[:n_some]
+        n_done, difference, error, is_certain = 0, 0.0, 0.0, True
+        for c in order.tolist():
+            if not time.left:
+                break
+            goal = Goal(
+                self.auto.tol,
+                self.auto.delta / n_all,
+                seed_of(self.auto.random_state, c),
+                time,
+                1.0 / (n_some - n_done),
+            )
+            one = own.select(np.array([c]))
+            within = replace(self.auto, budget=max(goal.seconds, _least(one.problem)))
+            closer = solve_wide(
+                one.problem, goal, job, within._dense, c, self.auto.exact_size
+            )
+            beliefs = answer.marginals[one.edges]
+            off, most, certain = _distance(closer, beliefs, goal)
+            difference, error = max(difference, off), max(error, most)
+            is_certain &= certain
+            n_done += 1
+        return Closer(n_done, difference, error, is_certain)
+
+
+class SamplingFitEngine(FitEngine):
+    """The same, with samplers for dense squares of perfect matchings that are too large."""
+
+    draws = True
+
+    def with_seed(self, number: int) -> Self:
+        """Return the engine whose draws are independent of those of any other `number`."""
+        return replace(self, auto=self.auto.with_seed(number))
+
+    def with_effort(self, factor: float) -> Self:
+        """Return the engine that draws `factor` times as much."""
+        return replace(self, auto=self.auto.with_effort(factor))
+
+    def _beyond(self, size: int) -> AbstractEngine:
+        return replace(self.auto, exact_size=0)
+
+
+def exact_seconds(
+    problem: Problem, exact_size: int
+) -> tuple[FloatArray, list[tuple[AbstractEngine, IntArray]]]:
+    """Return what every component takes on one thread, infinite if no exact engine does.
+
+    And the components that each engine would take.
+    """
+    groups = list(choose(problem, exact_size, None).groups)
+    seconds = np.full(len(problem.structure.components), math.inf)
+    n_left, _ = problem.structure.components.sizes
+    for engine, own in groups:
+        if isinstance(engine, Glynn):
+            log2_seconds = np.array([engine.log2_seconds(m) for m in n_left[own].tolist()])
+        elif isinstance(engine, SmallBatch):
+            log2_seconds = np.full(len(own), math.log2(_LEAST_SECONDS))
+        else:
+            log2_seconds = frontier_plan(problem.structure).log2_seconds[own]
+        seconds[own] = np.exp2(log2_seconds)
+    return seconds, groups
+
+
+def _least(problem: Problem) -> float:
+    """Return the least budget that `AutoEngine` accepts for a component."""
+    size = max(problem.structure.n_left, problem.structure.n_right)
+    return 1.01 * Bethe.least_seconds(size)
+
+
+def _fill(part: Selection, problem: Problem) -> Selection:
+    """Return a selection with the scores of a problem."""
+    own = Problem(
+        part.problem.structure,
+        np.ascontiguousarray(problem.scores[part.edges]),
+        np.ascontiguousarray(problem.unmatched_left[part.left]),
+        np.ascontiguousarray(problem.unmatched_right[part.right]),
+    )
+    return replace(part, problem=own)
+
+
+def _distance(
+    closer: InferenceResult, beliefs: FloatArray, goal: Goal
+) -> tuple[float, float, bool]:
+    """Return how far beliefs are from closer marginals; with errors; if that is certain."""
+    off = np.abs(beliefs - closer.marginals)
+    if closer.is_exact:
+        return float(off.max(initial=0.0)), float(off.max(initial=0.0)), True
+    if closer.marginal_bounds is not None:
+        low, high = closer.marginal_bounds
+        most = np.maximum(high - beliefs, beliefs - low)
+        return float(off.max(initial=0.0)), float(most.max(initial=0.0)), True
+    told = closer.diagnostics
+    scale = 1.0 if told.certificate == "rigorous" else goal.factor(len(beliefs))
+    errors = np.full(len(beliefs), errors_of(closer)) if told.is_trusted else np.nan
+    return float(off.max(initial=0.0)), float(np.max(off + scale * errors)), False
