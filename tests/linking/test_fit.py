@@ -5,7 +5,7 @@ import pytest
 
 import permatch as pm
 from permatch.datasets import read_edge_table
-from permatch.errors import InvalidOptionError, TableError
+from permatch.errors import InvalidOptionError, NaNFeatureError, TableError
 from permatch.linking.models import model_columns, model_odds
 from permatch.linking.pairs import PairRoles, read_pairs
 
@@ -128,10 +128,57 @@ def test_the_odds_of_a_model_are_those_of_a_pair_by_itself():
     assert model_columns(model) == ("p",)
     new = {"left": ["x"], "right": ["y"], "p": [0.3]}
     found = read_pairs(new, PairRoles(features=model_columns(model)))
-    (odds,) = model_odds(model, found.columns)
+    (odds,), (alone,) = model_odds(model, found.columns)
+    assert alone == pytest.approx(chance(odds))
     graph = pm.BipartiteGraph.from_edges([0], [0], [[np.log(0.3 / 0.7)]])
     (chances,) = model.predict_marginals([graph])
     assert chance(odds) == pytest.approx(chances[0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"probability": "p"}, {"features": ["noise", "score"]}]
+)
+def test_links_by_a_model_are_its_marginals(options, tmp_path):
+    pairs = labelled()
+    model = pm.fit_links(pairs | {"p": chance(pairs["score"])}, **options)
+    model.save(tmp_path / "model.json")
+    new = labelled(seed=5, n=12)
+    new["p"] = chance(new["score"])
+    links = pm.link(new, model=pm.load(tmp_path / "model.json"))
+    table = read_edge_table(new | {"logit(p)": new["score"]}, features=model.feature_names_)
+    result = model._score(table.graphs).infer(pm.Frontier(), 1)
+    chances = dict(
+        zip(
+            zip(
+                np.array(table.left_ids[0])[table.graphs[0].structure.left],
+                np.array(table.right_ids[0])[table.graphs[0].structure.right],
+                strict=True,
+            ),
+            table.graphs[0].pick(result.marginals[0]),
+            strict=True,
+        )
+    )
+    expected = [chances[pair] for pair in zip(links["left"], links["right"], strict=True)]
+    np.testing.assert_allclose(links["probability"], expected, atol=1e-9)
+    assert links.is_exact
+    assert links.offset == 0.0
+
+
+def test_a_model_needs_its_columns():
+    pairs = labelled()
+    model = pm.fit_links(pairs, features=["score", "noise"])
+    with pytest.raises(TableError, match="the column 'noise'"):
+        pm.link({key: pairs[key] for key in ("left", "right", "score")}, model=model)
+    with pytest.raises(InvalidOptionError, match="so that score= is not used"):
+        pm.link(pairs, model=model, score="score")
+    with pytest.raises(NaNFeatureError, match="'noise'"):
+        pm.link(pairs | {"noise": [np.nan] * len(pairs["left"])}, model=model)
+
+
+def test_the_number_of_links_can_be_set():
+    pairs = labelled()
+    links = pm.link(pairs, model=pm.fit_links(pairs, score="score"), expected_links=10.0)
+    assert links.expected_links == pytest.approx(10.0, abs=1e-3)
 
 
 def test_other_names_of_columns_are_found():

@@ -15,6 +15,7 @@ from permatch.errors import InvalidOptionError
 from permatch.linking.counting import find_offset, keep_count
 from permatch.linking.decisions import WORDS, decide
 from permatch.linking.links import Links, build_table, check_names
+from permatch.linking.models import model_columns, model_odds
 from permatch.linking.odds import log_odds
 from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
 from permatch.linking.solving import Answer, Solver
@@ -29,6 +30,7 @@ def link(
     probability: str | None = None,
     weight: str | None = None,
     score: str | None = None,
+    model: Any = None,
     unmatched: float = 0.0,
     expected_links: Literal["pairs"] | float | None = "pairs",
     costs: LinkCosts | None = None,
@@ -60,11 +62,15 @@ def link(
         the odds (splink's ``match_weight``, which includes the prior), or as natural log of
         the odds.  Default: ``match_weight``, ``match_probability``, ``probability`` or
         ``weight``.
+    model : fitted MAPMatching or MAPMatchingCV, optional
+        Scores the pairs by its features, columns of the same names, in place of a
+        probability, weight or score: what `fit_links` has learned.
     unmatched : float
         Score of having no partner, for every record.
     expected_links : "pairs", float or None
         The expected number of links, reached by adding one constant to all log-odds.
-        "pairs": the sum of the pair probabilities.  None: nothing is added.
+        "pairs": the sum of the pair probabilities.  None: nothing is added.  With
+        `model`, which has learned the constant, "pairs" adds nothing either.
     costs : LinkCosts, optional
         What wrong decisions cost.  Where records may have several links every pair counts
         by itself: `missed` if it belongs together and is not linked, `false` if it is
@@ -104,12 +110,15 @@ def link(
     1.7
     """
     values = {"probability": probability, "weight": weight, "score": score}
-    roles = choose_roles(left, right, values, None)
+    named = None if model is None else model_columns(model)
+    roles = choose_roles(left, right, values, named)
     job = Job(check_jobs(n_jobs))
     costs = _check_costs(costs)
     found = read_pairs(pairs, roles)
     check_names(found.names)
-    odds, chances = log_odds(found)
+    odds, chances = log_odds(found) if model is None else model_odds(model, found.columns)
+    if model is not None and expected_links == "pairs":
+        expected_links = None
     capacities = capacity_left, capacity_right
     problem, edges = _build(found, odds, float(unmatched), capacities)
     solver = Solver(problem, tol, budget, random_state, job)

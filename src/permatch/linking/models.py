@@ -16,7 +16,7 @@ from permatch.datasets.columns import Columns
 from permatch.datasets.edge_rows import check_columns
 from permatch.errors import InvalidOptionError
 from permatch.estimators import BaseMatcher
-from permatch.linking.odds import LARGEST, log_odds
+from permatch.linking.odds import LARGEST, log_odds, probability_of
 from permatch.linking.pairs import ScoredPairs
 
 _LOGIT = re.compile(r"logit\((.+)\)")
@@ -75,9 +75,10 @@ def model_columns(model: Any) -> tuple[str, ...]:
     return tuple(column_of(name) for name in names)
 
 
-def model_odds(model: Any, columns: Columns) -> FloatArray:
-    """Return the log-odds of every pair by itself, from the columns the model needs."""
+def model_odds(model: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
+    """Return log-odds and probability of every pair by itself, from the model's columns."""
     check_columns(columns)
     features = features_of(columns, model.feature_names_)
     # A pair by itself is linked, or both records are unmatched.
-    return features @ model.coef_ - 2.0 * model.unmatched_intercept_
+    odds = features @ model.coef_ - 2.0 * model.unmatched_intercept_
+    return odds, probability_of(odds)
