@@ -250,7 +250,11 @@ class _Coder(dict[Any, int]):
             # NumPy's dates would become counts of nanoseconds.
             is_date = cells.dtype.kind in "mM"
             ids = np.where(np.isnat(cells), "", cells.astype(str)) if is_date else cells
-            ids = ids.tolist()
+            if cells.dtype.kind in "iu":
+                cells = _coded(cells)
+                ids = cells.values
+            else:
+                ids = ids.tolist()
         else:
             ids = [cell.strip() for cell in cells]
         n_known = len(self)
@@ -264,7 +268,7 @@ class _Coder(dict[Any, int]):
         if isinstance(cells, Coded):
             codes = codes[cells.codes]
         fresh = list(islice(reversed(self), len(self) - n_known))[::-1]
-        for key in fresh:
+        for key in () if _all_named(fresh) else fresh:
             if is_empty(key) or key in _NO_IDS:
                 row = int(np.argmax(codes == self[key]))
                 is_blank = key is None or (isinstance(key, str) and not key.strip())
@@ -274,6 +278,23 @@ class _Coder(dict[Any, int]):
                     f"{_place(block.name, block.lines, row)}. Fill it in, or drop the row."
                 )
         return codes
+
+
+def _coded(cells: IntArray) -> Coded:
+    """Return whole numbers as codes in order of first appearance."""
+    values, first, codes = np.unique(cells, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return Coded(place[codes], values[order].tolist())
+
+
+def _all_named(ids: list[Any]) -> bool:
+    """Tell whether ids are all whole numbers, or all text that is not blank."""
+    kinds = set(map(type, ids))
+    if kinds == {str}:
+        return all(map(str.strip, ids)) and set(_NO_IDS).isdisjoint(ids)
+    return kinds == {int}
 
 
 def _is_remark(cells: Any) -> bool:

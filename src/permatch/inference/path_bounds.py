@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.inference.path_walks import ROUNDING, TINY, Plan, Walks
 from permatch.problems import Problem
 
@@ -42,27 +42,30 @@ def _largest(own: FloatArray, values: FloatArray, starts: IntArray) -> FloatArra
 
 
 def collect(problem: Problem, walks: Walks) -> PathBounds:
-    """Put the walks from one side, or from both, together."""
+    """Put the walks from some nodes together.
+
+    Edges and nodes that no walk has reached have the interval [0, 1].
+    """
     structure, plan = problem.structure, Plan.build(problem.structure)
     is_root = np.zeros(len(plan.starts) - 1, dtype=bool)
     is_root[walks.roots] = True
     low, high = np.zeros(structure.n_edges), np.ones(structure.n_edges)
-    points: list[FloatArray] = []
+    points = np.full(structure.n_edges, np.nan)
     sides = (
         (plan.left, plan.from_left, structure.left),
         (plan.right, plan.from_right, structure.right),
     )
-    is_walked = [bool(is_root[places].any()) for places, _, _ in sides]
+    is_walked = [is_root[places] for places, _, _ in sides]
     for (places, links, nodes), walked in zip(sides, is_walked, strict=True):
-        if walked:
+        if walked.any():
             margins = walks.margins[places[nodes]]
-            own = walks.shares[links]
+            own, mine = walks.shares[links], walked[nodes]
             one, other = _widened(own[:, 0], own[:, 1], margins)
-            np.maximum(low, one, out=low)
-            np.minimum(high, other, out=high)
-            points.append(own[:, 2])
-    # Rows sum to one by the estimates of their own walks.
-    marginals = np.clip(points[0] if points else low, low, high)
+            np.maximum(low, one, out=low, where=mine)
+            np.minimum(high, other, out=high, where=mine)
+            # Rows sum to one by the estimates of their own walks.
+            np.copyto(points, own[:, 2], where=mine & np.isnan(points))
+    marginals = np.clip(np.where(np.isnan(points), low, points), low, high)
     (left, unmatched_left), (right, unmatched_right) = (
         _nodes(walks, places, nodes, walked, (low, high), marginals)
         for (places, _, nodes), walked in zip(sides, is_walked, strict=True)
@@ -74,7 +77,7 @@ def _nodes(
     walks: Walks,
     places: IntArray,
     nodes: IntArray,
-    is_walked: bool,
+    is_walked: BoolArray,
     edges: Ends,
     marginals: FloatArray,
 ) -> tuple[Ends, FloatArray]:
@@ -86,12 +89,12 @@ def _nodes(
     low: FloatArray = np.maximum(1.0 - sums[1] * (1.0 + slack) - slack, 0.0)
     high: FloatArray = np.minimum(1.0 - sums[0] * (1.0 - slack) + slack, 1.0)
     point = np.asarray(1.0 - sums[2], dtype=np.float64)
-    if is_walked:
+    if is_walked.any():
         free = np.exp(-walks.totals[places])
         one, other = _widened(free[:, 1], free[:, 0], walks.margins[places])
-        np.maximum(low, one, out=low)
-        np.minimum(high, other, out=high)
-        point = free[:, 2]
+        np.maximum(low, one, out=low, where=is_walked)
+        np.minimum(high, other, out=high, where=is_walked)
+        np.copyto(point, free[:, 2], where=is_walked)
     return (low, high), np.clip(point, low, high)
 
 

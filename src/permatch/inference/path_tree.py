@@ -18,7 +18,12 @@ from permatch.inference._options import (
 )
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine
-from permatch.inference.path_bounds import bethe_bounds, collect, log_partition_bounds
+from permatch.inference.path_bounds import (
+    PathBounds,
+    bethe_bounds,
+    collect,
+    log_partition_bounds,
+)
 from permatch.inference.path_walks import Walker, Walks
 from permatch.problems import Problem
 from permatch.scores import stacked_problem
@@ -173,6 +178,48 @@ class PathTree(AbstractEngine):
             found.left,
             found.right,
         )
+
+
+def bound_nodes(
+    problem: Problem,
+    left: IntArray,
+    right: IntArray,
+    *,
+    tol: float,
+    max_steps: int,
+    time: Allowance,
+    job: Job,
+) -> PathBounds:
+    """Bound some nodes and their edges, without the log-partition.
+
+    Parameters
+    ----------
+    problem : Problem
+        All its nodes may stay unmatched.
+    left, right : ndarray
+        The nodes to walk from.
+    tol : float
+        Width of the intervals asked for.
+    max_steps : int
+        Most nodes of the tree visited for a node.
+    time : Allowance
+        What is not done by then keeps wider intervals.
+    job : Job
+        Threads and progress.
+
+    Returns
+    -------
+    PathBounds
+        Intervals and estimates; [0, 1] for what no walk has reached.
+    """
+    _refuse_perfect(problem)
+    walker = Walker(problem)
+    roots = np.concatenate([walker.plan.left[left], walker.plan.right[right]])
+    seconds = len(roots) * _SECONDS / max(tol, _LEAST_TOL)
+    walks = walker.walk(
+        roots, walker.leaving_room(tol), max_steps, time, job, seconds=seconds
+    )
+    return collect(problem, walks)
 
 
 def _reach(points: FloatArray, ends: tuple[FloatArray, FloatArray]) -> FloatArray:

@@ -173,7 +173,7 @@ class Walker:
             may_go = np.zeros(n_nodes, dtype=bool)
             may_go[roots] = True
             tree = tree._replace(may_go=may_go)
-        shares = np.empty((0 if is_ordered else len(self.plan.nodes), 3))
+        shares = np.zeros((0 if is_ordered else len(self.plan.nodes), 3))
         totals, widths = np.zeros((n_nodes, 3)), np.zeros(n_nodes)
         counts = np.zeros((n_nodes, 2), dtype=np.int64)
         ahead = np.sort(roots)

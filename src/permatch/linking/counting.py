@@ -5,7 +5,8 @@
 Competition between pairs makes N(0) smaller than the sum of the pair probabilities, which
 is about right if the pairs were scored well.  N rises with c: its derivative is the
 variance of the number of links, at most ``sum p (1 - p)`` over the marginals p.  The search
-is that of regula falsi with the Illinois rule, from a first step by that bound.
+takes secants, from a first step by that bound, and halves what is left where they lead out
+of it.
 
 Where the pair probabilities add up to more than one-to-one allows, N hardly rises any more
 once the plausible links are there, and c runs away until absurd ones are taken.  Where the
@@ -14,7 +15,7 @@ estimate with an error, and c as normal about 0: the most likely c is used.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.optimize import minimize_scalar
 
@@ -24,12 +25,12 @@ from permatch._types import FloatArray
 MOST_RAISED = 4.0
 # Where that is not enough: the spread of the constant, the share by which the sum of the
 # pair probabilities may be off besides chance, and how well the constant is found.
-_SPREAD, _SHARE_OFF, _CLOSE_OFFSET = 2.0, 0.01, 1e-3
-#: Farthest that log-odds are moved to reach a number that was asked for.
+_SPREAD, _SHARE_OFF, _CLOSE_OFFSET = 2.0, 0.01, 1e-2
+# Farthest that log-odds are moved to reach a number that was asked for.
 _MOST_MOVED = 60.0
-#: Share of the number asked for that is close enough.
-CLOSE = 1e-6
-_MOST_STEPS = 60
+_MOST_STEPS = 100
+# Constants so close give the same probabilities.
+_SAME = 1e-13
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,37 @@ class Count:
 
     number: float
     slope: float
+
+
+Counting = Callable[[float], Count]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a search begins and ends.
+
+    Attributes
+    ----------
+    lowest, highest : float
+        The limits of the constant.
+    close : float
+        Share of the number asked for that is close enough.
+    start : float
+        The first constant tried.
+    share : float
+        The slope there, as a share of its bound.
+    """
+
+    lowest: float = -_MOST_MOVED
+    highest: float = _MOST_MOVED
+    close: float = 1e-6
+    start: float = 0.0
+    share: float = 0.7
+
+    def bounded(self) -> "Search":
+        """Return the search with the limits of a constant that nobody asked for."""
+        start = min(max(self.start, 0.0), MOST_RAISED)
+        return replace(self, lowest=0.0, highest=MOST_RAISED, start=start)
 
 
 @dataclass(frozen=True)
@@ -52,19 +84,17 @@ class Found:
         The expected number of links there.
     is_reached : bool
         Whether that is the number asked for.
+    share : float
+        The slope there, as a share of its bound.
     """
 
     offset: float
     number: float
     is_reached: bool
+    share: float
 
 
-def find_offset(
-    count: Callable[[float], Count],
-    wanted: float,
-    lowest: float = -_MOST_MOVED,
-    highest: float = _MOST_MOVED,
-) -> Found:
+def find_offset(count: Counting, wanted: float, search: Search) -> Found:
     """Return the constant at which `count` is the number wanted, within limits.
 
     Parameters
@@ -73,34 +103,42 @@ def find_offset(
         The expected number of links at a constant.
     wanted : float
         The number asked for.
-    lowest, highest : float
-        The limits of the constant; 0 lies between them.
+    search : Search
+        Limits, and how to begin.
     """
-    close = CLOSE * max(wanted, 1.0)
-    start = count(0.0)
-    gap = start.number - wanted
-    if abs(gap) <= close:
-        return Found(0.0, start.number, True)
-    sign, end = (1.0, highest) if gap < 0.0 else (-1.0, lowest)
-    a, fa = 0.0, gap
-    # Steps that grow until the number lies between, the first by the bound on the slope.
-    step = abs(gap) / max(start.slope, 1e-300)
-    while True:
-        b = sign * min(abs(a) + step, abs(end))
-        at = count(b)
-        fb = at.number - wanted
-        if abs(fb) <= close:
-            return Found(b, at.number, True)
-        if fa * fb < 0.0:
+    enough = search.close * max(wanted, 1.0)
+    lowest, highest = search.lowest, search.highest
+    low, high = lowest, highest  # what is asked for lies between, if within the limits
+    offset = search.start
+    at = count(offset)
+    slope = search.share * at.slope
+    for _ in range(_MOST_STEPS):
+        gap = at.number - wanted
+        is_at_limit = offset == (highest if gap < 0.0 else lowest)
+        if abs(gap) <= enough or is_at_limit or high - low < _SAME:
             break
-        if b == end:
-            return Found(b, at.number, False)
-        newton = abs(fb) * abs(b - a) / max(abs(fb - fa), 1e-300)
-        a, fa, step = b, fb, max(2.0 * newton, 0.1)
-    return _between(count, wanted, close, (a, fa), (b, fb))
+        low, high = (low, offset) if gap > 0.0 else (offset, high)
+        ahead = offset - gap / max(slope, 1e-300)
+        if not low < ahead < high:
+            ahead = _inside(low, high, search, gap)
+        before, offset = offset, ahead
+        at = count(offset)
+        slope = (at.number - wanted - gap) / (offset - before)
+    is_reached = abs(at.number - wanted) <= enough
+    share = slope / at.slope if at.slope > 0.0 else 1.0
+    return Found(offset, at.number, is_reached, share)
 
 
-def keep_count(count: Callable[[float], Count], chances: FloatArray) -> Found:
+def _inside(low: float, high: float, search: Search, gap: float) -> float:
+    """Return where to go if a step leads out of what is left: a limit may be the answer."""
+    if gap < 0.0 and high == search.highest:
+        return high
+    if gap > 0.0 and low == search.lowest:
+        return low
+    return 0.5 * (low + high)
+
+
+def keep_count(count: Counting, chances: FloatArray, search: Search) -> Found:
     """Return the constant that keeps the sum of pair probabilities, or a likely one.
 
     Parameters
@@ -109,9 +147,11 @@ def keep_count(count: Callable[[float], Count], chances: FloatArray) -> Found:
         The expected number of links at a constant.
     chances : ndarray
         The pair probabilities.
+    search : Search
+        How to begin.
     """
     wanted = float(chances.sum())
-    found = find_offset(count, wanted, 0.0, MOST_RAISED)
+    found = find_offset(count, wanted, search.bounded())
     if found.is_reached:
         return found
     variance = float((chances * (1.0 - chances)).sum()) + (_SHARE_OFF * wanted) ** 2
@@ -124,29 +164,4 @@ def keep_count(count: Callable[[float], Count], chances: FloatArray) -> Found:
         loss, bounds=(0.0, MOST_RAISED), options={"xatol": _CLOSE_OFFSET}
     )
     offset = float(best.x)
-    return Found(offset, count(offset).number, False)
-
-
-def _between(
-    count: Callable[[float], Count],
-    wanted: float,
-    close: float,
-    one: tuple[float, float],
-    other: tuple[float, float],
-) -> Found:
-    """Search between two constants whose numbers lie on either side."""
-    (a, fa), (b, fb) = one, other
-    found = Found(b, wanted + fb, False)
-    for _ in range(_MOST_STEPS):
-        c = b - fb * (b - a) / (fb - fa)
-        at = count(c)
-        fc = at.number - wanted
-        found = Found(c, at.number, abs(fc) <= close)
-        if found.is_reached or abs(b - a) < 1e-12:
-            return Found(c, at.number, True)
-        if fc * fb < 0.0:
-            a, fa = b, fb
-        else:
-            fa *= 0.5
-        b, fb = c, fc
-    return found
+    return replace(found, offset=offset, number=count(offset).number)

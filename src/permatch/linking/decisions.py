@@ -47,21 +47,65 @@ class Gains:
         return cls(low, high)
 
 
-def decide(problem: Problem, answer: Answer, costs: LinkCosts) -> IntArray:
-    """Return the decision on every edge: NO_LINK, LINK or REVIEW."""
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """Decisions on edges.
+
+    Attributes
+    ----------
+    decisions : ndarray of shape (n_edges,)
+        NO_LINK, LINK or REVIEW.
+    undecided : ndarray
+        The edges that intervals are too wide to decide; reviews, too.
+    """
+
+    decisions: IntArray
+    undecided: IntArray
+
+
+def decide(problem: Problem, answer: Answer, costs: LinkCosts) -> Decided:
+    """Return the decision on every edge."""
     if problem.has_capacities:
-        return decide_several(problem, answer, costs)
+        return _decide_several(problem, answer, costs)
     structure = problem.structure
     matching = bayes_assignment(problem, answer.marginals, answer.left, costs)
     decisions = np.where(matching[structure.left] == structure.right, LINK, NO_LINK)
     if (matching == ABSTAINED).any():
         _mark_reviews(problem, answer, costs, matching == ABSTAINED, decisions)
-    if not answer.is_exact.all():
-        certain = _certain(problem, Gains.build(problem, answer, costs))
-        is_open = ~answer.is_exact & (decisions != REVIEW)
-        # An abstention that was decided by a point stays: it costs no mistake.
-        decisions[is_open] = certain[is_open]
-    return decisions
+    if answer.is_exact.all():
+        return Decided(decisions, np.zeros(0, dtype=np.intp))
+    return _limited(problem, answer, Gains.build(problem, answer, costs), decisions)
+
+
+def _limited(
+    problem: Problem, answer: Answer, gains: Gains, decisions: IntArray
+) -> Decided:
+    """Return decisions, those that intervals leave open as reviews."""
+    certain = _certain(problem, gains)
+    # A record that is left to a person stays so: that is no mistake.
+    is_open = ~answer.is_exact & (decisions != REVIEW)
+    decisions[is_open] = certain[is_open]
+    return Decided(decisions, np.flatnonzero(is_open & (decisions == REVIEW)))
+
+
+def _decide_several(problem: Problem, answer: Answer, costs: LinkCosts) -> Decided:
+    """Return the decision on every edge where records may have several links.
+
+    Every pair counts by itself: linking it gains ``missed p - false (1 - p)``.
+    """
+
+    def gain(chances: FloatArray) -> FloatArray:
+        return costs.missed * chances - costs.false * (1.0 - chances)
+
+    is_used = best_links(problem, gain(answer.marginals))
+    decisions = np.where(is_used, LINK, NO_LINK)
+    if costs.abstain is not None:
+        chances = answer.marginals
+        risk = np.where(is_used, costs.false * (1.0 - chances), costs.missed * chances)
+        decisions[risk > costs.abstain] = REVIEW
+    if answer.is_exact.all():
+        return Decided(decisions, np.zeros(0, dtype=np.intp))
+    return _limited(problem, answer, Gains(gain(answer.low), gain(answer.high)), decisions)
 
 
 def _mark_reviews(
@@ -116,28 +160,6 @@ def _certain(problem: Problem, gains: Gains) -> IntArray:
 
 def _room(capacity: IntArray | None, n: int) -> IntArray:
     return np.ones(n, np.int64) if capacity is None else capacity.copy()
-
-
-def decide_several(problem: Problem, answer: Answer, costs: LinkCosts) -> IntArray:
-    """Return the decision on every edge where records may have several links.
-
-    Every pair counts by itself: linking it gains ``missed p - false (1 - p)``.
-    """
-
-    def gain(chances: FloatArray) -> FloatArray:
-        return costs.missed * chances - costs.false * (1.0 - chances)
-
-    is_used = best_links(problem, gain(answer.marginals))
-    decisions = np.where(is_used, LINK, NO_LINK)
-    if costs.abstain is not None:
-        chances = answer.marginals
-        risk = np.where(is_used, costs.false * (1.0 - chances), costs.missed * chances)
-        decisions[risk > costs.abstain] = REVIEW
-    if not answer.is_exact.all():
-        certain = _certain(problem, Gains(gain(answer.low), gain(answer.high)))
-        is_open = ~answer.is_exact & (decisions != REVIEW)
-        decisions[is_open] = certain[is_open]
-    return decisions
 
 
 def _best_other(

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import check_jobs
 from permatch.decoding.bayes import LinkCosts
 from permatch.errors import InvalidOptionError
-from permatch.linking.counting import find_offset, keep_count
+from permatch.linking.counting import Count, Search, find_offset, keep_count
 from permatch.linking.decisions import WORDS, decide
 from permatch.linking.links import Links, build_table, check_names
 from permatch.linking.models import model_columns, model_odds
@@ -20,6 +21,11 @@ from permatch.linking.odds import log_odds
 from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
 from permatch.linking.solving import Answer, Solver
 from permatch.problems import Problem, Structure
+
+# Intervals that leave decisions open are asked to be narrower by this, down to a width.
+_FINER, _FINEST = 0.1, 1e-7
+# Share of the number of links that is close enough where counting takes long.
+_LESS_CLOSE = 1e-5
 
 
 def link(
@@ -106,7 +112,7 @@ def link(
     [0.78, 0.12, 0.68, 0.12]
     >>> links["decision"].tolist()
     ['link', 'no link', 'link', 'no link']
-    >>> round(links.expected_links, 6)
+    >>> round(links.expected_links, 3)
     1.7
     """
     values = {"probability": probability, "weight": weight, "score": score}
@@ -122,10 +128,19 @@ def link(
     capacities = capacity_left, capacity_right
     problem, edges = _build(found, odds, float(unmatched), capacities)
     solver = Solver(problem, tol, budget, random_state, job)
-    offset = _find(solver, chances, expected_links, 2.0 * float(unmatched))
+    offset = _find(solver, chances[edges], expected_links, 2.0 * float(unmatched))
     answer = solver.solve(offset)
-    decisions = decide(problem, answer, costs)
-    return _collect(found, chances, problem, edges, answer, decisions, offset, costs)
+    decided = decide(problem, answer, costs)
+    while len(decided.undecided):
+        tol *= _FINER
+        more = solver.refine(decided.undecided, tol)
+        if more is None or tol < _FINEST:
+            break
+        answer = more
+        decided = decide(problem, answer, costs)
+    return _collect(
+        found, chances, problem, edges, answer, decided.decisions, offset, costs
+    )
 
 
 def _check_costs(costs: LinkCosts | None) -> LinkCosts:
@@ -178,27 +193,39 @@ def _find(
     expected_links: Literal["pairs"] | float | None,
     base: float,
 ) -> float:
-    """Return the constant to add to all scores."""
-    if expected_links is None or not solver.problem.structure.n_edges:
+    """Return the constant to add to all scores; `chances` are those of edges."""
+    if expected_links is None or not len(chances):
         return 0.0
+    is_kept = expected_links == "pairs"
+    wanted = float(chances.sum()) if expected_links == "pairs" else float(expected_links)
+    search = Search(close=_LESS_CLOSE if solver.is_large else Search.close)
 
-    def count(offset: float) -> Any:
+    def count(offset: float) -> Count:
         return solver.count(base + offset)
 
-    if expected_links == "pairs":
-        found = keep_count(count, chances)
-        if not found.is_reached:
-            warnings.warn(
-                f"the pair probabilities add up to {chances.sum():,.1f} links, more than "
-                f"{solver.kind} plausibly reach; all odds were multiplied by "
-                f"{math.exp(found.offset):.3g}, which gives {found.number:,.1f} expected "
-                "links. The pair probabilities may be too high, or records may have "
-                "duplicates. If you know the number of links, set expected_links=.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return base + found.offset
-    return base + find_offset(count, float(expected_links)).offset
+    if (pilot := solver.pilot()) is not None:  # a part of the table says where to begin
+        part, edges = pilot
+        own = wanted * float(chances[edges].sum() / chances.sum())
+        near = find_offset(
+            lambda offset: part.count(base + offset),
+            own,
+            search.bounded() if is_kept else search,
+        )
+        search = replace(search, start=near.offset, share=near.share)
+    if not is_kept:
+        return base + find_offset(count, wanted, search).offset
+    found = keep_count(count, chances, search)
+    if not found.is_reached:
+        warnings.warn(
+            f"the pair probabilities add up to {wanted:,.1f} links, more than "
+            f"{solver.kind} plausibly reach; all odds were multiplied by "
+            f"{math.exp(found.offset):.3g}, which gives {found.number:,.1f} links. "
+            "The pair probabilities may be too high, or records may have duplicates. If "
+            "you know the number of links, set expected_links=.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return base + found.offset
 
 
 def _collect(

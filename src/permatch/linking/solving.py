@@ -1,30 +1,32 @@
 """Inference for a table of pairs: exact where components are narrow, bounded elsewhere."""
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from permatch._memory import available_memory
-from permatch._parallel import Job
+from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.inference.answer import InferenceResult
-from permatch.inference.auto import AutoEngine
 from permatch.inference.bethe import Bethe
-from permatch.inference.capacities import counted_components, loosen
+from permatch.inference.capacities import Loosened, counted_components, loosen
 from permatch.inference.counted import counts_plan, too_wide
 from permatch.inference.frontier import Frontier
 from permatch.kernels.frontier_plan import MOST_OPEN, frontier_plan
+from permatch.linking.bounding import Bounded, bound_wide, refine
 from permatch.linking.counting import Count
 from permatch.problems import Problem, Selection
 
 _FRONTIER = Frontier(max_width=MOST_OPEN)
-_BETHE = Bethe(bounds=False)
+# Good enough to count links.
+_BETHE = Bethe(bounds=False, tol=1e-4)
 # Share of the memory left that the exact engine may take.
 _SHARE = 0.5
-# Share of the time that a search for the constant may take for one exact evaluation.
+# Share of the time that one step of the search for the constant may take.
 _SHARE_OF_STEP = 0.1
+# Of larger tables a part is searched first, with so many pairs.
+_LARGE, _PILOT = 200_000, 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +54,6 @@ class Answer:
     right_ends: tuple[FloatArray, FloatArray]
     is_exact: BoolArray
 
-    @property
-    def number(self) -> float:
-        """The expected number of links."""
-        return float(self.marginals.sum())
-
 
 class Solver:
     """Solves a problem at any constant added to its scores.
@@ -66,7 +63,7 @@ class Solver:
     problem : Problem
         One graph all of whose nodes may stay unmatched, and may have several links.
     tol : float
-        Error asked for where components are too wide for the exact engine.
+        Width of the intervals asked for where components are too wide for exact engines.
     budget : float or None
         Seconds for the exact engine, and for what is too wide for it.
     seed : int
@@ -80,28 +77,36 @@ class Solver:
     ) -> None:
         self._loose = loosen(problem) if problem.has_capacities else None
         self.problem = problem if self._loose is None else self._loose.problem
-        self._options = {"tol": tol, "budget": budget, "random_state": seed}
-        self._budget = np.inf if budget is None else budget
-        self._job = job
+        self._tol, self._budget, self._seed, self._job = tol, budget, seed, job
+        self._last: tuple[float, InferenceResult] | None = None
+        self._wide: _Wide | None = None
 
     @property
     def kind(self) -> str:
         """What is solved, in words."""
         return "one-to-one links" if self._loose is None else "so few links per record"
 
+    # ---- which components are solved exactly
+
     @cached_property
     def is_narrow(self) -> BoolArray:
         """Whether each component is solved exactly: the cheapest, as time allows."""
-        return self._affordable(self._budget)
+        return self._affordable(1.0)
 
-    def _affordable(self, seconds: float) -> BoolArray:
+    @property
+    def is_large(self) -> bool:
+        """Whether counting takes long, or does so by beliefs."""
+        return self.problem.structure.n_edges >= _LARGE or self._parts[1] is not None
+
+    def _affordable(self, share: float) -> BoolArray:
+        """Return which components the exact engine solves within a share of the time."""
         plan = frontier_plan(self.problem.structure)
-        cost = np.exp2(np.minimum(plan.log2_seconds, 60.0))
         is_able = (plan.width <= MOST_OPEN) & ~counted_components(self.problem)
         is_able &= plan.log2_bytes <= np.log2(_SHARE * max(available_memory(), 2.0))
-        cost[~is_able] = np.inf
+        cost = np.where(is_able, np.exp2(np.minimum(plan.log2_seconds, 60.0)), np.inf)
         order = np.argsort(cost, kind="stable")
         is_cheap = np.empty(len(cost), dtype=bool)
+        seconds = np.inf if self._budget is None else share * self._budget
         is_cheap[order] = np.cumsum(cost[order]) <= seconds
         return is_cheap & is_able
 
@@ -111,22 +116,21 @@ class Solver:
 
     @cached_property
     def _quick_parts(self) -> tuple[Selection | None, Selection | None]:
-        is_quick = self._affordable(_SHARE_OF_STEP * self._budget)
-        if (is_quick == self.is_narrow).all():
-            return self._parts
-        return self._split(is_quick)
+        is_quick = self._affordable(_SHARE_OF_STEP)
+        is_same = (is_quick == self.is_narrow).all()
+        return self._parts if is_same else self._split(is_quick)
 
-    def _split(self, is_narrow: BoolArray) -> tuple[Selection | None, Selection | None]:
-        is_wide = ~is_narrow & ~counted_components(self.problem)
-        return self._select(np.flatnonzero(is_narrow)), self._select(
-            np.flatnonzero(is_wide)
+    def _split(self, is_first: BoolArray) -> tuple[Selection | None, Selection | None]:
+        is_second = ~is_first & ~counted_components(self.problem)
+        return self._select(np.flatnonzero(is_first)), self._select(
+            np.flatnonzero(is_second)
         )
 
     @cached_property
     def _counted(self) -> Selection | None:
         """The components whose links have to be counted: exactly, or not at all."""
         part = self._select(np.flatnonzero(counted_components(self.problem)))
-        if part is not None:
+        if part is not None and self._budget is not None:
             plan = counts_plan(part.problem)
             if np.logaddexp2.reduce(plan.log2_seconds) > np.log2(self._budget):
                 limit = f"the budget for counting links is {self._budget:g} s"
@@ -151,27 +155,46 @@ class Solver:
         )
         return replace(part, problem=replace(part.problem, structure=one))
 
+    # ---- how many links there are
+
+    def pilot(self) -> tuple["Solver", IntArray] | None:
+        """Return a part of a large table, and its edges; None if there is none."""
+        structure = self.problem.structure
+        narrow = np.flatnonzero(self._affordable(_SHARE_OF_STEP))
+        n_edges = structure.components.n_edges
+        if structure.n_edges < _LARGE or 2 * n_edges[narrow].sum() < structure.n_edges:
+            return None
+        order = np.random.default_rng(0).permutation(narrow)
+        n_taken = int(np.searchsorted(np.cumsum(n_edges[order]), _PILOT)) + 1
+        part = self._select(np.sort(order[:n_taken]))
+        if part is None or n_taken >= len(narrow):
+            return None
+        solver = Solver(part.problem, self._tol, self._budget, self._seed, self._job)
+        edges = part.edges if self._loose is None else self._loose.edges[part.edges]
+        return solver, edges
+
     def count(self, offset: float) -> Count:
         """Return the expected number of links at a constant, exact where that is quick."""
         number = slope = 0.0
         for part, engine in zip(self._quick_parts, (_FRONTIER, _BETHE), strict=True):
-            if part is not None:
-                answer = engine.infer_problem(_shifted(part.problem, offset), self._job)
-                number += float(answer.marginals.sum())
-                slope += float((answer.marginals * (1.0 - answer.marginals)).sum())
+            if part is None:
+                continue
+            answer = engine.infer_problem(_shifted(part.problem, offset), self._job)
+            number += float(answer.marginals.sum())
+            slope += float((answer.marginals * (1.0 - answer.marginals)).sum())
+            if part is self._parts[0]:
+                self._last = offset, answer
         if self._counted is not None:
             marginals = self._solve_counted(self._counted, offset).marginals
             number += float(marginals.sum())
             slope += float((marginals * (1.0 - marginals)).sum())
         return Count(number, slope)
 
+    # ---- all probabilities
+
     def solve(self, offset: float) -> Answer:
         """Return all probabilities at a constant."""
-        structure = self.problem.structure
-        n_edges, n, k = structure.n_edges, structure.n_left, structure.n_right
-        edges = np.zeros((3, n_edges))
-        left, right = np.ones((3, n)), np.ones((3, k))
-        is_exact = np.ones(n_edges, dtype=bool)
+        whole = _Whole(self.problem, self._loose)
         narrow, wide = self._parts
         for part, solve in (
             (narrow, self._solve_narrow),
@@ -179,25 +202,81 @@ class Solver:
         ):
             if part is not None:
                 answer = solve(part, offset)
-                edges[:, part.edges] = answer.marginals
-                left[:, part.left] = answer.unmatched_left
-                right[:, part.right] = answer.unmatched_right
+                whole.edges[:, part.edges] = answer.marginals
+                whole.left[:, part.left] = answer.unmatched_left
+                whole.right[:, part.right] = answer.unmatched_right
         if wide is not None:
-            answer = self._solve_wide(_shifted(wide.problem, offset))
-            is_exact[wide.edges] = answer.is_exact
-            for values, places, found, ends in (
-                (edges, wide.edges, answer.marginals, answer.marginal_bounds),
-                (left, wide.left, answer.unmatched_left, answer.unmatched_left_bounds),
-                (right, wide.right, answer.unmatched_right, answer.unmatched_right_bounds),
-            ):
-                values[0, places] = found
-                unknown = (found, found) if answer.is_exact else (0.0, 1.0)
-                values[1, places], values[2, places] = unknown if ends is None else ends
+            problem = _shifted(wide.problem, offset)
+            time = Allowance(self._budget)
+            found = bound_wide(problem, self._tol, time, self._seed, self._job)
+            self._wide = _Wide(wide, problem, found, time)
+            whole.put(wide, found)
+            whole.is_exact[wide.edges] = False
+        self._whole = whole
+        return whole.answer()
+
+    def refine(self, edges: IntArray, tol: float) -> Answer | None:
+        """Narrow the intervals of some edges of wide components, as time allows.
+
+        None if there is no time left.
+        """
+        known = self._wide
+        if known is None or not known.time.left:
+            return None
+        place = np.empty(self.problem.structure.n_edges, dtype=np.intp)
+        place[known.part.edges] = np.arange(len(known.part.edges))
         if self._loose is not None:
-            edges = np.array([self._loose.on_edges(row) for row in edges])
-            left = np.array([self._loose.on_left(row) for row in left])
-            right = np.array([self._loose.on_right(row) for row in right])
-            is_exact = self._loose.on_edges(is_exact)
+            place = self._loose.on_edges(place)
+        refine(known.problem, known.found, place[edges], tol, known.time, self._job)
+        self._whole.put(known.part, known.found)
+        return self._whole.answer()
+
+    def _solve_narrow(self, part: Selection, offset: float) -> InferenceResult:
+        if self._last is not None and self._last[0] == offset:
+            return self._last[1]
+        return _FRONTIER.infer_problem(_shifted(part.problem, offset), self._job)
+
+    def _solve_counted(self, part: Selection, offset: float) -> InferenceResult:
+        # As it is: nodes without a limit have fallen apart before.
+        return _FRONTIER._infer_problem(_shifted(part.problem, offset), self._job)
+
+
+@dataclass(frozen=True, eq=False)
+class _Wide:
+    """The components that are too wide, what is known of them, and the time left."""
+
+    part: Selection
+    problem: Problem
+    found: Bounded
+    time: Allowance
+
+
+class _Whole:
+    """Estimates, lower ends and upper ends, put together from parts."""
+
+    def __init__(self, problem: Problem, loose: Loosened | None) -> None:
+        structure = problem.structure
+        self.edges = np.zeros((3, structure.n_edges))
+        self.left = np.ones((3, structure.n_left))
+        self.right = np.ones((3, structure.n_right))
+        self.is_exact = np.ones(structure.n_edges, dtype=bool)
+        self._loose = loose
+
+    def put(self, part: Selection, found: Bounded) -> None:
+        """Put what is known of some components in its place."""
+        self.edges[:, part.edges] = found.edges
+        self.left[:, part.left] = found.left
+        self.right[:, part.right] = found.right
+
+    def answer(self) -> Answer:
+        """Return everything."""
+        edges, left, right = self.edges, self.left, self.right
+        is_exact, loose = self.is_exact, self._loose
+        if loose is not None:
+            edges = np.array([loose.on_edges(row) for row in edges])
+            left = np.array([loose.on_left(row) for row in left])
+            right = np.array([loose.on_right(row) for row in right])
+            is_exact = loose.on_edges(is_exact)
         return Answer(
             edges[0],
             edges[1],
@@ -208,18 +287,6 @@ class Solver:
             (right[1], right[2]),
             is_exact,
         )
-
-    def _solve_narrow(self, part: Selection, offset: float) -> InferenceResult:
-        return _FRONTIER.infer_problem(_shifted(part.problem, offset), self._job)
-
-    def _solve_counted(self, part: Selection, offset: float) -> InferenceResult:
-        # As it is: nodes without a limit have fallen apart before.
-        return _FRONTIER._infer_problem(_shifted(part.problem, offset), self._job)
-
-    def _solve_wide(self, problem: Problem) -> InferenceResult:
-        engine = AutoEngine(exact_size=18, **self._options)
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            return engine.infer_problem(problem, self._job)
 
 
 def _shifted(problem: Problem, offset: float) -> Problem:
