@@ -1,8 +1,8 @@
 """Docstrings as they are written here, understood by Sphinx.
 
 `name` in single quotes is a link where something public has that name, code otherwise; an
-indented paragraph after prose is shown as it stands; what scikit-learn adds to every
-estimator is left out.
+indented paragraph after prose is shown as it stands; what scikit-learn and Stone Soup add
+to every class is left out.
 """
 
 import re
@@ -48,9 +48,9 @@ def keep_colon(app, what, name, thing, options, lines):
 
 
 def skip_foreign(app, what, name, thing, skip, options):
-    """Leave out methods that scikit-learn gives to every estimator."""
+    """Leave out what scikit-learn and Stone Soup give to every class."""
     module = getattr(thing, "__module__", None) or ""
-    return True if module.startswith("sklearn.") else None
+    return True if module.startswith(("sklearn.", "stonesoup.")) else None
 
 
 def find_by_last_name(app, env, node, contnode):
