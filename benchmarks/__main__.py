@@ -20,6 +20,7 @@ NAMES = (
     "k_best",
     "learning",
     "linking",
+    "tracking",
     "ranking",
     "footprint",
 )

@@ -7,7 +7,7 @@ import numpy as np
 import permatch as pm
 from benchmarks.harness import (
     Report,
-    Timing,
+    against_slow,
     milliseconds,
     race,
     run_python,
@@ -67,7 +67,10 @@ def _dense(report, rng, is_quick):
             (ours,) = race(lambda s=scores: pm.infer(s, **FREE))
             _add_seconds(report, what, ours, None, pm.infer(scores, **FREE), note=missing)
             continue
-        ours, theirs, found, expected = _in_turn(scores, rounds)
+        ours, theirs, expected = against_slow(
+            lambda s=scores: pm.infer(s, **FREE), lambda s=scores: ehm2.marginals(s), rounds
+        )
+        found = pm.infer(scores, **FREE).marginals
         report.add(
             what,
             "pyehm EHM2",
@@ -85,18 +88,6 @@ def _dense(report, rng, is_quick):
     answer = pm.infer(scores, **FREE)
     what, target = f"dense partial, {len(scores)} x {len(scores)}", 1.0
     _add_seconds(report, what, ours, None if is_quick else target, answer)
-
-
-def _in_turn(scores, rounds):
-    """Return both timings and both marginals: the rival once a round, ours five times."""
-    pm.infer(scores, **FREE)
-    ours, theirs, expected = [], [], None
-    for _ in range(rounds):
-        timing, expected = timed(lambda: ehm2.marginals(scores))
-        theirs += timing.seconds
-        ours += [timed(lambda: pm.infer(scores, **FREE))[0].best for _ in range(5)]
-    found = pm.infer(scores, **FREE).marginals
-    return Timing(tuple(ours)), Timing(tuple(theirs)), found, expected
 
 
 def _band(report, rng, is_quick):

@@ -60,10 +60,10 @@ class Scene:
 
 
 def crossing(n_targets: int, clutter: float, seed: int = 0, n_frames: int = 20) -> Scene:
-    """Return targets two units apart that all meet halfway.
+    """Return two formations side by side that change places, each through the other.
 
-    `clutter` are the false detections per unit of area; noise has variance 0.75, and one
-    detection in ten is missed.
+    Targets are three units apart; noise has variance 0.75, one detection in ten is missed,
+    and `clutter` are the false ones per unit of area.
     """
     from stonesoup.hypothesiser.probability import PDAHypothesiser
     from stonesoup.models.measurement.linear import LinearGaussian
@@ -80,13 +80,13 @@ def crossing(n_targets: int, clutter: float, seed: int = 0, n_frames: int = 20) 
     moves = CombinedLinearGaussianTransitionModel([ConstantVelocity(0.005)] * 2)
     sees = LinearGaussian(ndim_state=4, mapping=(0, 2), noise_covar=0.75 * np.eye(2))
     updater = KalmanUpdater(sees)
-    height = 2.0 * np.arange(n_targets) - (n_targets - 1)
-    speed = -2.0 * height / n_frames
+    height = 3.0 * (np.arange(n_targets) - 0.5 * (n_targets - 1))
+    speed = (height[np.roll(np.arange(n_targets), n_targets // 2)] - height) / n_frames
     priors = [
         GaussianState([[0.0], [1.0], [y], [v]], np.diag([1.5, 0.5] * 2), timestamp=START)
         for y, v in zip(height, speed, strict=True)
     ]
-    low, high = (-5.0, -n_targets - 5.0), (n_frames + 5.0, n_targets + 5.0)
+    low, high = (-5.0, height[0] - 5.0), (n_frames + 5.0, height[-1] + 5.0)
     area = float(np.prod(np.subtract(high, low)))
     frames = []
     for k in range(1, n_frames + 1):

@@ -82,6 +82,21 @@ def race(*sides: Callable[[], object], repeats: int = 7) -> tuple[Timing, ...]:
     return tuple(Timing(tuple(taken)) for taken in seconds)
 
 
+def against_slow(
+    ours: Callable[[], object], theirs: Callable[[], object], rounds: int
+) -> tuple[Timing, Timing, object]:
+    """Time a slow rival once a round, and ours five times; return what it found too."""
+    ours()
+    own: list[float] = []
+    others: list[float] = []
+    found = None
+    for _ in range(rounds):
+        timing, found = timed(theirs)
+        others += timing.seconds
+        own += [timed(ours)[0].best for _ in range(5)]
+    return Timing(tuple(own)), Timing(tuple(others)), found
+
+
 def timed(side: Callable[[], object]) -> tuple[Timing, object]:
     """Time a single call, for what is too slow to repeat; return what it returned too."""
     start = time.perf_counter()

@@ -30,10 +30,19 @@ def marginals(scores: np.ndarray) -> np.ndarray:
     scores : ndarray of shape (n, k)
         Log-weight of each edge; ``-inf`` forbids an edge.
     """
+    unmatched = np.zeros((len(scores), 1))
+    with np.errstate(over="ignore"):
+        return association(np.exp(np.hstack([unmatched, scores])))[:, 1:]
+
+
+def association(likelihood: np.ndarray) -> np.ndarray:
+    """Return association probabilities (n, k + 1) of tracks, the missed detection first.
+
+    Parameters
+    ----------
+    likelihood : ndarray of shape (n, k + 1)
+        At least 0; 0: not possible.
+    """
     from pyehm.core import EHM2
 
-    unmatched = np.zeros((len(scores), 1))
-    every = np.hstack([unmatched, scores])
-    with np.errstate(over="ignore"):
-        likelihood = np.exp(every)
-    return EHM2().run((every > -np.inf).astype(np.int32), likelihood)[:, 1:]
+    return EHM2().run((likelihood > 0).astype(np.int32), likelihood)

@@ -43,7 +43,7 @@ def test_reason_is_given_where_the_rival_is_missing(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["partial", "path_tree", "linking"])
+@pytest.mark.parametrize("name", ["partial", "path_tree", "linking", "tracking"])
 def test_quick_benchmarks_run(name):
     report = importlib.import_module(f"benchmarks.bench_{name}").run(is_quick=True)
     assert all(np.isfinite(row.figure) for row in report.rows)
