@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,13 +171,15 @@ def test_the_best_matchings_are_those_of_the_component(sparse):
         )
         best = law.k_best(4)
         np.testing.assert_allclose(own.log_probs, law.log_prob(best.matchings), atol=1e-9)
-        assert [len(links) for links in own.links] == (best.matchings >= 0).sum(1).tolist()
-        assert (sparse.component_of_edge[np.concatenate(own.links)] == c).all()
+        links = [own.first, *(np.setxor1d(own.first, more) for more in own.changes)]
+        for edges, matching in zip(links, best.matchings, strict=True):
+            rows = part.structure.left[edges - sparse.structure.edge_starts[c]]
+            cols = part.structure.right[edges - sparse.structure.edge_starts[c]]
+            assert matching[rows].tolist() == cols.tolist()
+            assert len(edges) == (matching >= 0).sum()
 
 
 def test_log_partitions_are_found_where_a_view_has_none(sparse, monkeypatch):
-    from dataclasses import replace
-
     known = alternatives.find_alternatives(sparse, range(11))
     bare = replace(sparse, log_partitions=None)
     for c, own in alternatives.find_alternatives(bare, range(11)).items():
@@ -189,6 +192,20 @@ def test_log_partitions_are_found_where_a_view_has_none(sparse, monkeypatch):
     assert alternatives.find_alternatives(bare, range(11)) == {}
     data = data_in(match_page(bare).render())
     assert data["best"] == [None] * 11
+    assert data["why_missing"][0] == "Not computed: more than 4 nodes on a side."
+    monkeypatch.undo()
+    monkeypatch.setattr(alternatives, "MAX_CHANGES", 10)
+    few = alternatives.find_alternatives(sparse, range(11))
+    assert 1 <= len(few) < 11
+    assert list(few) == list(range(len(few)))
+
+
+def test_where_nodes_may_have_several_links_there_are_no_matchings(sparse):
+    n_left = sparse.structure.n_left
+    problem = replace(sparse.problem, capacity_left=np.full(n_left, 2))
+    page = match_page(replace(sparse, problem=problem)).render()
+    assert data_in(page)["best"] == [None] * 11
+    assert data_in(page)["why_missing"][1] == "Not computed: nodes may have several links."
 
 
 def test_what_does_not_fit_is_left_out_and_said():
@@ -378,7 +395,7 @@ def test_nothing_is_cut_off_and_tables_scroll_at_400_pixels(sparse_page, tmp_pat
         for _, overflow, stop, shadows in found:
             assert overflow == "auto"
             assert stop == 0  # the keyboard can scroll it
-            assert shadows == 5  # four gradients
+            assert shadows == 7  # six gradients
         assert sticks_out(driver) <= 0
 
 

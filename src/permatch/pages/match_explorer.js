@@ -249,8 +249,8 @@ const listBest = () => {
   byId("best-table").parentElement.hidden = !best;
   if (!best) {
     body.replaceChildren();
-    byId("best-words").textContent = Math.max(totals[0][open], totals[1][open]) > 200
-      ? "Not computed: the component is too large." : "Not computed: this page lists them for the 500 least certain components.";
+    const isLarge = Math.max(totals[0][open], totals[1][open]) > data.most_nodes;
+    byId("best-words").textContent = data.why_missing[isLarge ? 0 : 1];
     return;
   }
   body.replaceChildren(...best.losses.map((loss, k) => make("tr", {},

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.pages.alternatives import Alternatives, find_alternatives
+from permatch.pages.alternatives import (
+    MAX_NODES,
+    Alternatives,
+    find_alternatives,
+    why_missing,
+)
 from permatch.pages.explorer_page import ExplorerPage, count, legend, pack
 from permatch.pages.match_view import (
     BAYES_ONLY,
@@ -128,6 +133,8 @@ def match_data(
         "coef": None if evidence.weights is None else pack(evidence.weights, np.float64),
         "values": pack(evidence.values[edges]),
         "best": _packed_best(shown, best),
+        "most_nodes": MAX_NODES,
+        "why_missing": why_missing(view, len(best)),
     }
 
 
@@ -150,12 +157,11 @@ def _packed_best(shown: Shown, best: dict[int, Alternatives]) -> list[Any]:
         if own is None:
             packed.append(None)
             continue
-        first = own.links[0]
         logs = own.log_probs
         packed.append(
             {
-                "first": numbers(first),
-                "changes": [numbers(np.setxor1d(first, links)) for links in own.links[1:]],
+                "first": numbers(own.first),
+                "changes": [numbers(changes) for changes in own.changes],
                 "losses": np.round(own.losses, 6).tolist(),
                 "logs": None
                 if logs is None
