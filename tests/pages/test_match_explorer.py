@@ -363,6 +363,14 @@ def test_the_page_in_a_browser(odd_page, odd, tmp_path, width, scheme):
         assert driver.get_log("browser") == []
 
 
+# Bars begin in the middle of their cell, to the right if the feature speaks for the pair.
+BARS = """
+  return [...document.querySelectorAll("#details .bar")].map((bar) => {
+    const [own, cell] = [bar, bar.closest("td")].map((e) => e.getBoundingClientRect());
+    const middle = (cell.left + cell.right) / 2;
+    return (bar.classList.contains("up") ? own.left : own.right) - middle;
+  }).filter((away) => Math.abs(away) > 1.5);
+"""
 CUT = """
   const cut = [];
   for (const e of document.querySelectorAll("main *")) {
@@ -466,6 +474,7 @@ def test_pairs_nodes_and_matchings_are_described(sparse_page, sparse, tmp_path):
             assert "Score of having no partner: " in text_of(driver, "details")
             press(driver, Keys.ARROW_DOWN)
         assert seen_zero
+        assert driver.execute_script(BARS) == []
         # A node, and from it to the other side.
         driver.find_element("css selector", "#left-nodes button").click()
         node = int(driver.switch_to.active_element.get_attribute("data-node"))
