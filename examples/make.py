@@ -1,4 +1,4 @@
-"""Write the example files: records of two shops to be linked, and judged lists to rank.
+"""Write the example files: pairs of records to be linked, and judged lists to rank.
 
     python examples/make.py
 
@@ -6,9 +6,13 @@ Made-up data with fixed seeds: the files come out the same every time.
 """
 
 import csv
+import math
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
+
+from permatch.datasets import load_registers
 
 HERE = Path(__file__).parent
 NAMES = [
@@ -63,6 +67,31 @@ def write_links(path: Path, n_towns: int, first: int, rng: np.random.Generator) 
                     )
 
 
+def write_pairs(path: Path) -> None:
+    """Write the pairs of two registers with similar names, and a probability for each."""
+    registers = load_registers()
+    north, south = (
+        list(zip(*(table[name] for name in ("id", "name", "street", "born")), strict=True))
+        for table in registers[:2]
+    )
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["left", "right", "probability"])
+        for a, *one in north:
+            for b, *other in south:
+                name, street = _alike(one[0], other[0]), _alike(one[1], other[1])
+                if name < 0.68:
+                    continue
+                is_known = bool(one[2] and other[2])
+                born = is_known * (1 if one[2] == other[2] else -1)
+                odds = math.exp(14.6 * name + 4.1 * street + 2.7 * born - 15.1)
+                writer.writerow([a, b, f"{odds / (1.0 + odds):.4f}"])
+
+
+def _alike(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+
+
 def write_lists(path: Path, n_queries: int, first: int, rng: np.random.Generator) -> None:
     """Write judged documents in SVMlight's format, as LETOR has it: grade qid features."""
     lines = []
@@ -80,5 +109,6 @@ if __name__ == "__main__":
     rng = np.random.default_rng(7)
     write_links(HERE / "links.csv", 16, 1, rng)
     write_links(HERE / "new_links.csv", 8, 17, rng)
+    write_pairs(HERE / "pairs.csv")
     write_lists(HERE / "lists.txt", 24, 1, rng)
     write_lists(HERE / "new_lists.txt", 12, 25, rng)

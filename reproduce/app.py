@@ -7,6 +7,7 @@ import typer
 from permatch.cli.shared.terminal import Command, Group
 from reproduce.commands.everything import everything
 from reproduce.commands.house import house
+from reproduce.commands.linking import linking
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
 from reproduce.commands.silhouettes import silhouettes
 
@@ -38,7 +39,7 @@ app = typer.Typer(
     "130 interrupted."
 )
 def reproduce() -> None:
-    """Repeat the experiments of the paper, one at a time or all of them.
+    """Repeat the experiments of the paper, and those beyond it.
 
     The silhouettes need no data.  The house experiment needs the CMU House
     frames, the others the LETOR folders.  Set their location with --data DIR
@@ -58,6 +59,7 @@ def reproduce() -> None:
 app.command("all", cls=Command)(everything)
 app.command(cls=Command)(silhouettes)
 app.command(cls=Command)(house)
+app.command(cls=Command)(linking)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

@@ -5,6 +5,7 @@ Every module has a `Config`, with a `Config.tiny` of a few seconds, and a `run`.
 
 from reproduce.experiments import (
     cmu_house,
+    dblp_acm,
     ohsumed,
     ohsumed_sample_size,
     rank_runtime,
@@ -15,6 +16,8 @@ from reproduce.experiments.rows import RowFile, read_rows
 __all__ = [
     "RowFile",
     "cmu_house",
+    "dblp_acm",
+    "dblp_acm",
     "ohsumed",
     "ohsumed_sample_size",
     "rank_runtime",
