@@ -854,6 +854,8 @@ def test_fit_learns_the_score_of_staying_unmatched(linked):
     assert summary["unmatched"] == "any"
     assert summary["unmatched_score"] == load(model).unmatched_intercept_
     assert summary["unmatched_score"] == pytest.approx(0.25, abs=0.4)
+    expected = summary["expected_unmatched"]
+    assert expected[0] - expected[1] == summary["n_left"] - summary["n_right"]
     found = {row["feature"]: row["coef"] for row in summary["coefficients"]}
     for name, coef in PLANTED.items():
         assert found[name] == pytest.approx(coef, abs=0.6)

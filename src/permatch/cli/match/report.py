@@ -38,6 +38,12 @@ def describe_fit(
         "hamming_loss": 1.0 - model.score(table.graphs, table.matchings),
         "valid_hamming_loss": valid_loss,
     }
+    if model.unmatched_ == "any" and hasattr(model, "is_exact_"):  # it has probabilities
+        from permatch.estimators.unmatched import expected_unmatched
+        from permatch.labels import check_known
+
+        known = check_known(table.graphs, table.matchings)
+        summary["expected_unmatched"] = expected_unmatched(model, table.graphs, known)
     report = getattr(model, "engine_report_", None)
     if report is not None:
         summary["engine_report"] = {name: _plain(value) for name, value in report.items()}
@@ -77,6 +83,12 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         table.add_row("inference", in_words(summary["engine_report"]))
     table.add_row("features", str(summary["n_features"]))
     table.add_row("unmatched", _unmatched_in_words(summary))
+    if "expected_unmatched" in summary:
+        from permatch.estimators.unmatched import unmatched_in_words
+
+        n_nodes = summary["n_left"], summary["n_right"]
+        words = unmatched_in_words(summary["expected_unmatched"], n_nodes, "node")
+        table.add_row("", words[0].lower() + words[1:-1])
     add_ending(table, summary)
     table.add_row("Hamming loss", f"{percent(summary['hamming_loss'])} of training nodes")
     if summary["valid_hamming_loss"] is not None:
