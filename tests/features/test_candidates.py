@@ -201,7 +201,7 @@ def test_messages(change, error, words):
     [
         ({"name": []}, "table a must have at least one row"),
         ({}, "table a must have columns"),
-        ([1, 2], "table a must be a data frame .* got list"),
+        ([1, 2], "table a must be a data frame .* got list. Read files first"),
         ({"name": ["ann", "bob"], "zip": [1]}, "lists of equal length; 'zip' has shape"),
     ],
 )
@@ -216,6 +216,11 @@ def test_no_candidates():
         candidate_pairs(a, b, on="name")
     with pytest.raises(TableError, match=r"agree in the block 'zip'.*block on fewer"):
         candidate_pairs(a, b, block="zip")
+
+
+def test_no_text_at_all():
+    with pytest.raises(TableError, match="no pair of records is a candidate"):
+        candidate_pairs({"name": ["", None]}, {"name": [" "]}, on="name")
 
 
 def test_too_many_pairs_are_refused(monkeypatch):

@@ -58,6 +58,13 @@ def test_tfidf_is_one_for_equal_texts():
     assert found.tolist()[1::2] == [0.0, 0.0]
 
 
+def test_a_column_without_any_text():
+    pairs = {"left": [0], "right": [0]}
+    found = compare_pairs(pairs, {"name": [""]}, {"name": [None]}, {"name": "tfidf"})
+    assert found["name_tfidf"].tolist() == [0.0]
+    assert found["name_missing"].tolist() == [1.0]
+
+
 def test_numbers_and_dates():
     found = compare({"price": "difference", "born": "days"})
     assert found["price_difference"].tolist() == [2.5, 999_990.0, 0.0, 999_997.0]

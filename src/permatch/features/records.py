@@ -28,7 +28,8 @@ class Records:
         if not (isinstance(table, Mapping) or hasattr(table, "columns")):
             raise TableError(
                 f"{name} must be a data frame (pandas, Polars, Arrow) or a mapping of "
-                f"columns; got {type(table).__name__}."
+                f"columns; got {type(table).__name__}. Read files first, by "
+                "pandas.read_csv for instance."
             )
         self.name = name
         self._table = table
@@ -48,7 +49,8 @@ class Records:
             raise TableError(
                 f"{self.name} must have the column {key!r}; it has "
                 f"{quoted([str(key) for key in self.keys])}. Rename a column, or name "
-                "another: columns that are compared have the same name in both tables."
+                "another: columns that are compared have the same name in both tables. In "
+                "pandas, reset_index turns the index into columns."
             )
         cells = as_array(self._table[key])
         if hasattr(self, "n_rows") and cells.shape != (self.n_rows,):

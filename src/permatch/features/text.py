@@ -23,7 +23,7 @@ _SPEED = 3e8
 
 def text_vectors(a: Records, b: Records, keys: Sequence[str]) -> tuple[Any, Any]:
     """Return one vector per record, from one or several columns of text."""
-    from scipy.sparse import hstack
+    from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
 
@@ -37,7 +37,7 @@ def text_vectors(a: Records, b: Records, keys: Sequence[str]) -> tuple[Any, Any]
         )
         found.append(vectorizer.fit_transform(texts))
     if not found:
-        found = [np.zeros((len(a) + len(b), 1))]
+        found = [csr_array((len(a) + len(b), 1))]
     both = normalize(hstack(found, format="csr"))
     return both[: len(a)], both[len(a) :]
 
