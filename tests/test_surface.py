@@ -13,7 +13,7 @@ from permatch.errors import MissingDependencyError
 
 OPTIONAL = (
     "torch", "triton", "dask", "matplotlib", "pandas", "pyarrow", "skimage", "lightgbm",
-    "onnx",
+    "onnx", "stonesoup",
 )  # fmt: skip
 SLOW_TO_IMPORT = ("numba", "scipy", "sklearn")
 

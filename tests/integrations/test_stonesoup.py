@@ -212,6 +212,15 @@ def test_a_crowd_is_approximated_and_said_to_be(rng):
     np.testing.assert_allclose(np.sum(probabilities(found, tracks), axis=1), 1.0)
 
 
+def test_a_tolerance_that_was_not_reached_is_said(rng):
+    hypothesiser, tracks, detections = listed(np.exp(rng.normal(size=(40, 41))))
+    associator = JPDAwithPermatch(hypothesiser, tol=1e-6, budget=0.2)
+    with pytest.warns(RuntimeWarning, match=r", tol=1e-06 not reached\)\.") as caught:
+        found = associator.associate(tracks, set(detections), NOW)
+    assert len(caught) == 1
+    np.testing.assert_allclose(np.sum(probabilities(found, tracks), axis=1), 1.0)
+
+
 # ---- without Stone Soup
 
 

@@ -96,7 +96,7 @@ class JPDAwithPermatch(_probability.JPDA):
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             found = infer_association(matrix, log=True, tol=self.tol, budget=self.budget)
         if not found.is_exact:
-            _warn(found.diagnostics, *matrix.shape)
+            _warn(found.diagnostics, self.tol, *matrix.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Hypotheses of one track about one detection share its probability.
             shares = logs - matrix[rows, columns]
@@ -138,11 +138,13 @@ def _copy(one: Any, log_probability: float) -> Any:
     )
 
 
-def _warn(told: Diagnostics, n_tracks: int, n_columns: int) -> None:
+def _warn(told: Diagnostics, tol: float, n_tracks: int, n_columns: int) -> None:
     error = "error unknown"
     if told.marginal_error is not None and told.is_trusted:
         kind = "error at most" if told.certificate == "rigorous" else "standard error"
         error = f"{kind} {told.marginal_error:.2g}"
+    if not told.is_converged:
+        error += f", tol={tol:g} not reached"
     warnings.warn(
         f"JPDAwithPermatch: a frame with {n_tracks} tracks and {n_columns - 1} detections "
         "is too crowded for an exact answer within its budget, and was approximated "

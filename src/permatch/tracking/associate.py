@@ -101,7 +101,7 @@ def associate(
     ----------
     likelihood : array (tracks, detections + 1), stack (frames, ...), or list of arrays
         Column 0: the likelihood that the track was not detected; column j + 1: that
-        detection j belongs to it, in units of the density of clutter.  0: not possible.
+        detection j belongs to it, over the density of clutter; see Notes.  0: not possible.
         Multiplying a row by a constant changes nothing.
     valid : array of booleans like `likelihood`, optional
         False: not possible, as in a gate, whatever the likelihood.
@@ -136,6 +136,10 @@ def associate(
 
     Notes
     -----
+    With probability of detection d, of lying in the gate g, and clutter of spatial density
+    c, column 0 is ``1 - d * g`` and column j + 1 is ``d * p / c``, where p is the density
+    of the predicted measurement at detection j.
+
     Tracks that share no detection, directly or through others, are solved apart.  The cost
     of a group grows with its width, at most the number of its tracks or of its detections,
     whichever is smaller: well below a millisecond for 10, a second for 20.
