@@ -1,5 +1,6 @@
 """Rough amounts in words, for messages: "about 12 minutes", "16 GiB"; and warnings."""
 
+import math
 import sys
 import warnings
 
@@ -54,12 +55,14 @@ def warn_of_misses(
 ) -> None:
     """Warn that `auto` missed its tolerance, with the report of the first such graph."""
     error = report.marginal_error
-    known = "error unknown" if error is None else f"standard error {error:.2g}"
+    is_known = error is not None and not math.isnan(error)
+    known = f"standard error {error:.2g}" if is_known else "error unknown"
     warnings.warn(
         f"auto did not reach tol={tol:g} for graph {graph}{like_others(n_missed)} of size "
         f"{report.size} within its budget of {budget} s; the best result is that of "
         f"{report.engine} ({known}; certificate: {report.certificate}). "
-        "Raise budget or tol, fix known edges, or see diagnostics.steps.",
+        "Raise budget or tol (engine=permatch.AutoEngine(budget=..., tol=...)), fix known "
+        "edges, or see diagnostics.steps.",
         RuntimeWarning,
         stacklevel=level_outside(),
     )

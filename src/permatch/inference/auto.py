@@ -16,6 +16,7 @@ from permatch._parallel import Allowance
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, PrecisionError
+from permatch.inference._limits import AUTO_SIZE, MOST_AUTO_SIZE
 from permatch.inference._options import (
     RandomEngine,
     check_budget,
@@ -116,7 +117,7 @@ class AutoEngine(RandomEngine):
     ['sparsified', 'bethe', 'nesting']
     """
 
-    max_size: int = 1000
+    max_size: int = AUTO_SIZE
     exact_size: int = 30
     tol: float = 0.01
     delta: float = 0.05
@@ -124,7 +125,7 @@ class AutoEngine(RandomEngine):
 
     name = "auto"
     counts_links = True
-    largest_max_size: ClassVar[int] = 2000
+    largest_max_size: ClassVar[int] = MOST_AUTO_SIZE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,10 +206,11 @@ class AutoEngine(RandomEngine):
         self._warn_if_missed(answer.diagnostics, graphs)
         return answer
 
-    def _dense(self, scores: FloatArray, member: int, job: Job) -> InferenceResult:
-        """Solve the dense scores of a large component without unmatched nodes."""
-        self.check_size(len(scores))
-        self._check_time(len(scores))
+    def _dense(self, problem: Problem, member: int, job: Job) -> InferenceResult:
+        """Solve a large component without unmatched nodes as an array."""
+        self.check_size(problem.structure.n_left)
+        self._check_time(problem.structure.n_left)
+        scores = problem.dense()
         reduced, offsets = reduce_stack(scores[None], np.array([member]))
         return self._escalate(reduced[0], member, job).shifted(float(offsets[0]))
 

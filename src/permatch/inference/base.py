@@ -32,6 +32,7 @@ from permatch._validation import (
     no_perfect_matching,
 )
 from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
+from permatch.inference._limits import advice_for, is_worth_allowing
 from permatch.inference._samples import Samples
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.inference.answer import InferenceResult, put_in_list
@@ -257,21 +258,15 @@ class AbstractEngine(ABC):
         raise SizeLimitError(
             f"{type(self).__name__} needs {bytes_in_words(log2_needed)} of memory for "
             f"graphs of size {size}{at_once}; {bytes_in_words(math.log2(max(left, 1.0)))} "
-            f"are available. {fewer}{self._advice(self.largest_max_size + 1)}"
+            f"are available. {fewer}{self._advice(size, may_be_raised=False)}"
         )
 
-    def _advice(self, size: int) -> str:
+    def _advice(self, size: int, *, may_be_raised: bool = True) -> str:
         """Return what to do about a graph that is too large."""
-        advice = (
-            "Fix known edges (given={row: col} of MatchingDistribution makes the graph "
-            "smaller), or leave out edges that hardly matter (permatch.EdgeScores)"
-        )
-        if self.name != "auto":
-            advice += ", or use engine='auto', which also uses samplers"
-        if size > self.largest_max_size:
-            return f"{advice}."
-        name = type(self).__name__
-        return f"{advice}, or raise the limit: engine=permatch.{name}(max_size={size})."
+        cost = self.log2_seconds(size), self.log2_bytes(size)
+        is_able = may_be_raised and size <= self.largest_max_size
+        is_raised = is_able and is_worth_allowing(*cost)
+        return advice_for(size, self.name, type(self).__name__ if is_raised else None)
 
     @abstractmethod
     def log2_seconds(self, size: int) -> float:

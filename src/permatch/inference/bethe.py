@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch.inference._limits import MOST_BETHE_SIZE
 from permatch.inference._options import check_flag, check_limited_count, check_number, keep
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import (
@@ -110,7 +111,7 @@ class Bethe(AbstractEngine):
     bounds: bool = True
 
     name = "bethe"
-    largest_max_size: ClassVar[int] = 10_000
+    largest_max_size: ClassVar[int] = MOST_BETHE_SIZE
 
     def __post_init__(self) -> None:
         super().__post_init__()

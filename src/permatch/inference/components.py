@@ -217,8 +217,8 @@ def refuse_partial(problem: Problem, name: str) -> None:
     if not perfect_components(problem).all():
         raise PartialMatchingError(
             f"{name} handles perfect matchings of square graphs; this one has unmatched "
-            "nodes, or sides of different sizes. Use engine='frontier', which is exact, or "
-            "engine='auto'."
+            "nodes, or sides of different sizes. Use engine='auto', or engine='frontier', "
+            "which is exact where components are narrow."
         )
 
 

@@ -169,7 +169,7 @@ def list_matchings(problem: Problem) -> IntArray:
     if structure.n_right > _MOST_RIGHT:
         raise SizeLimitError(
             f"Enumeration handles components of at most {_MOST_RIGHT} right nodes, got "
-            f"{structure.n_right}. Use engine='frontier' or 'auto'."
+            f"{structure.n_right}. Use engine='auto'."
         )
     chosen = np.zeros((1, 0), dtype=np.intp)
     taken = np.zeros(1, dtype=np.int64)
@@ -188,7 +188,7 @@ def list_matchings(problem: Problem) -> IntArray:
             raise SizeLimitError(
                 f"Enumeration lists at most {_MOST_MATCHINGS} matchings of a component; "
                 f"this one of {structure.n_left} x {structure.n_right} nodes has more. Use "
-                "engine='frontier' or 'auto'."
+                "engine='auto'."
             )
         if not pieces:
             return np.zeros((0, structure.n_left), dtype=np.intp)
@@ -221,7 +221,7 @@ def _list_links(problem: Problem) -> tuple[BoolArray, BoolArray]:
             raise SizeLimitError(
                 f"Enumeration lists at most {_MOST_MATCHINGS} sets of links; this "
                 f"component of {structure.n_left} x {structure.n_right} nodes has more. "
-                "Use engine='frontier' or 'auto'."
+                "Use engine='frontier', which counts links without listing them."
             )
         more = left[able]
         more[:, pair] -= 1

@@ -7,6 +7,7 @@ import numpy as np
 from permatch._memory import LITTLE, available_memory
 from permatch._types import IntArray
 from permatch.errors import SizeLimitError
+from permatch.inference._limits import is_worth_allowing
 from permatch.inference._words import bytes_in_words, seconds_in_words
 from permatch.kernels.frontier_plan import FrontierPlan
 from permatch.problems import Structure
@@ -41,11 +42,13 @@ def _too_wide(structure: Structure, plan: FrontierPlan, max_width: int) -> SizeL
     name = "this graph" if structure.n_graphs == 1 else f"graph {graph}"
     width, is_known = int(plan.width[c]), plan.log2_cost[c] < np.inf
     cost, advice = "years and petabytes of memory", "or fix known pairs"
+    costs = plan.log2_seconds[c], plan.log2_bytes[c]
     if is_known:
         cost = (
             f"{seconds_in_words(plan.log2_seconds[c])} on one thread and "
             f"{bytes_in_words(plan.log2_bytes[c])} of memory"
         )
+    if is_known and is_worth_allowing(*costs):
         advice = (
             "fix known pairs, or raise the limit: "
             f"engine=permatch.Frontier(max_width={width})"

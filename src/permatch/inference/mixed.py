@@ -10,6 +10,7 @@ marginals are known to within the tolerance.
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
@@ -89,8 +90,8 @@ class Options(Protocol):
         ...
 
 
-#: Solves the dense scores of a component without unmatched nodes, for a graph's number.
-DenseSolver = Callable[[FloatArray, int, Job], InferenceResult]
+#: Solves a component without unmatched nodes as an array, for a graph's number.
+DenseSolver = Callable[[Problem, int, Job], InferenceResult]
 
 
 def solve_problem(
@@ -171,7 +172,7 @@ def _solve_components(
     return answer, problem.structure.graph_of_component[first]
 
 
-def _give_up(scores: FloatArray, member: int, job: Job) -> InferenceResult:
+def _give_up(problem: Problem, member: int, job: Job) -> InferenceResult:
     raise PrecisionError(f"graph {member} is not solved by its components")
 
 
@@ -252,7 +253,8 @@ def solve_wide(
 ) -> InferenceResult:
     """Solve a component that is too wide for exact engines, as well as time allows."""
     if perfect_components(problem).all():
-        return _on_edges(problem, dense(problem.dense(), member, job))
+        with suppress(SizeLimitError):  # too large for an array: on its edges, then
+            return _on_edges(problem, dense(problem, member, job))
     best: InferenceResult | None = None
     steps: list[Diagnostics] = []
     for engine in _attempts(problem, goal, exact_size):

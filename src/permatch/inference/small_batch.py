@@ -7,9 +7,13 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError
+from permatch.inference._limits import other_engine
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.base import AbstractEngine, Job, check_feasible
 from permatch.kernels.small_batch import infer_stack
+
+# Largest graph that `Glynn` takes by default.
+_GLYNN_SIZE = 30
 
 #: Beyond this a graph fills a core by itself and lanes no longer help.
 LARGEST = 8
@@ -55,8 +59,11 @@ class SmallBatch(AbstractEngine):
                 "Use engine='glynn' or 'subset_dp' for larger graphs."
             )
 
-    def _advice(self, size: int) -> str:
-        return "Use engine='auto' or 'glynn'."
+    def _advice(self, size: int, *, may_be_raised: bool = True) -> str:
+        other = other_engine(size)
+        if size <= _GLYNN_SIZE:
+            other = "engine='auto' or 'glynn'"
+        return f"Use {other}." if other else super()._advice(size, may_be_raised=False)
 
     def log2_seconds(self, size: int) -> float:
         """Estimate log2 of the seconds one graph takes on one thread."""

@@ -10,6 +10,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray, Scores
 from permatch._validation import check_count, check_scores, no_perfect_matching
 from permatch.errors import SizeLimitError
+from permatch.inference._limits import other_engine
 from permatch.inference._options import check_number
 from permatch.inference.answer import Diagnostics, InferenceResult, stack
 from permatch.inference.base import (
@@ -304,5 +305,5 @@ def _no_blocks(
         f"Sparsified needs blocks of at most {engine.max_block} nodes with a bound of at "
         f"most {engine.tol:g} on the mass across them; for graph {member} of size {size} "
         f"the best {got}. Its scores are not peaked enough, or its blocks are larger: use "
-        "a sampler, or raise tol or max_block."
+        f"{other_engine(size) or 'fewer nodes'}, or raise tol or max_block."
     )
