@@ -12,7 +12,12 @@ def page() -> str:
 
     from permatch.cli.main import app
 
-    found = list(commands(get_command(app)))
+    found = [
+        (words, command)
+        for words, command in commands(get_command(app))
+        # A command that its group runs by default has the help of the group.
+        if len(words) < 2 or help_of(app, words) != help_of(app, words[:-1])
+    ]
     lines = ["| command | purpose |", "|---|---|"]
     for words, command in found:
         name = " ".join(["permatch", *words])
