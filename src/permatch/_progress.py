@@ -2,8 +2,11 @@
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
 
 logger = logging.getLogger("permatch")
 #: What is about to be done; commands show it wherever their messages go.
@@ -45,6 +48,57 @@ def tell(message: str, is_wanted: bool | None = None) -> None:
     plans.info(message)
     if is_terminal() if is_wanted is None else is_wanted:
         sys.stderr.write(f"permatch: {message}\n")
+
+
+class Stages:
+    """Show on terminals what long work is at, once it has taken a while.
+
+    Examples
+    --------
+    >>> with Stages("reading") as stages:
+    ...     stages.say("counting")
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._status: Any = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
+
+    def say(self, title: str) -> None:
+        """Say what comes next."""
+        with self._lock:
+            self._title = title
+            if self._status is not None:
+                self._status.update(title)
+
+    def __enter__(self) -> Self:
+        if is_terminal():
+            self._timer = threading.Timer(PATIENCE, self._show)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        with self._lock:
+            if self._timer is not None:
+                self._status = Console(stderr=True).status(self._title)
+                self._status.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+            if self._status is not None:
+                self._status.stop()
 
 
 def announce_compilations() -> None:

@@ -2,30 +2,35 @@
 
 import math
 import warnings
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from permatch._parallel import Job
-from permatch._score_checks import check_capacities
+from permatch._progress import Stages
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_jobs
+from permatch._validation import check_count, check_jobs
 from permatch.decoding.bayes import LinkCosts
-from permatch.errors import InvalidOptionError
-from permatch.linking.counting import Count, Search, find_offset, keep_count
+from permatch.inference._options import check_budget, check_fraction
+from permatch.linking.checks import (
+    check_capacity,
+    check_costs,
+    check_expected,
+    check_score,
+    warn_of_one_table,
+)
+from permatch.linking.constant import find_constant
 from permatch.linking.decisions import WORDS, decide
 from permatch.linking.links import Links, build_table, check_names
 from permatch.linking.models import model_columns, model_odds
 from permatch.linking.odds import log_odds
 from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
 from permatch.linking.solving import Answer, Solver
+from permatch.linking.sources import name_ids
 from permatch.problems import Problem, Structure
 
 # Intervals that leave decisions open are asked to be narrower by this, down to a width.
 _FINER, _FINEST = 0.1, 1e-7
-# Share of the number of links that is close enough where counting takes long.
-_LESS_CLOSE = 1e-5
 
 
 def link(
@@ -117,40 +122,61 @@ def link(
     """
     values = {"probability": probability, "weight": weight, "score": score}
     named = None if model is None else model_columns(model)
-    roles = choose_roles(left, right, values, named)
-    job = Job(check_jobs(n_jobs))
-    costs = _check_costs(costs)
-    found = read_pairs(pairs, roles)
-    check_names(found.names)
-    odds, chances = log_odds(found) if model is None else model_odds(model, found.columns)
-    if model is not None and expected_links == "pairs":
-        expected_links = None
-    capacities = capacity_left, capacity_right
-    problem, edges = _build(found, odds, float(unmatched), capacities)
-    solver = Solver(problem, tol, budget, random_state, job)
-    offset = _find(solver, chances[edges], expected_links, 2.0 * float(unmatched))
-    answer = solver.solve(offset)
-    decided = decide(problem, answer, costs)
-    while len(decided.undecided):
-        tol *= _FINER
-        more = solver.refine(decided.undecided, tol)
-        if more is None or tol < _FINEST:
-            break
-        answer = more
-        decided = decide(problem, answer, costs)
-    return _collect(
-        found, chances, problem, edges, answer, decided.decisions, offset, costs
-    )
-
-
-def _check_costs(costs: LinkCosts | None) -> LinkCosts:
-    if costs is None:
-        return LinkCosts()
-    if not isinstance(costs, LinkCosts):
-        raise InvalidOptionError(
-            f"costs must be permatch.LinkCosts(...) or None; got {costs!r}."
+    roles = choose_roles(*name_ids(pairs, left, right), values, named)
+    # Of the whole, not of its parts, is shown what goes on.
+    job = Job(check_jobs(n_jobs), progress=False)
+    costs = check_costs(costs)
+    wanted = check_expected(expected_links)
+    if model is not None and wanted == "pairs":
+        wanted = None
+    base = check_score(unmatched, "unmatched")
+    tol = check_fraction(tol, "tol of link")
+    budget = check_budget(budget, "budget of link")
+    seed = check_count(random_state, "random_state", 0)
+    with Stages("reading the pairs") as stages:
+        found = read_pairs(pairs, roles)
+        check_names(found.names)
+        warn_of_one_table(found)
+        odds, chances = (
+            log_odds(found) if model is None else model_odds(model, found.columns)
         )
-    return costs
+        problem, rows = _build(found, odds, base, (capacity_left, capacity_right))
+        solver = Solver(problem, tol, budget, seed, job)
+        stages.say(f"counting the links of {len(odds):,} pairs")
+        offset = find_constant(solver, chances[rows], wanted, 2.0 * base)
+        stages.say(f"computing the probabilities of {len(odds):,} pairs")
+        answer = solver.solve(offset)
+        answer, decisions = _decide(solver, problem, answer, costs, tol, stages)
+    return _collect(found, chances, problem, rows, answer, decisions, offset, costs)
+
+
+def _decide(
+    solver: Solver,
+    problem: Problem,
+    answer: Answer,
+    costs: LinkCosts,
+    tol: float,
+    stages: Stages,
+) -> tuple[Answer, IntArray]:
+    """Decide, narrowing intervals that leave decisions open while there is time."""
+    decided = decide(problem, answer, costs)
+    try:
+        while len(decided.undecided) and tol > _FINEST:
+            tol *= _FINER
+            stages.say(f"narrowing the intervals of {len(decided.undecided):,} pairs")
+            more = solver.refine(decided.undecided, tol)
+            if more is None:
+                break
+            answer = more
+            decided = decide(problem, answer, costs)
+    except KeyboardInterrupt:  # what is decided stays
+        warnings.warn(
+            f"interrupted: {len(decided.undecided):,} pairs that more time might have "
+            "decided are left for review.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return answer, decided.decisions
 
 
 def _build(
@@ -173,59 +199,10 @@ def _build(
     scores = np.ascontiguousarray(odds[rows])
     nobody = np.full(n, unmatched), np.full(k, unmatched)
     room = [
-        _check_capacity(capacity, f"capacity_{side}", size)
+        check_capacity(capacity, f"capacity_{side}", size)
         for capacity, side, size in zip(capacities, ("left", "right"), (n, k), strict=True)
     ]
     return Problem(structure, scores, *nobody, *room), rows
-
-
-def _check_capacity(capacity: float, name: str, n: int) -> IntArray | None:
-    if np.ndim(capacity):
-        raise InvalidOptionError(
-            f"{name} must be one number for all records; got {capacity!r}."
-        )
-    return check_capacities(capacity, name, "one", np.array([n]))
-
-
-def _find(
-    solver: Solver,
-    chances: FloatArray,
-    expected_links: Literal["pairs"] | float | None,
-    base: float,
-) -> float:
-    """Return the constant to add to all scores; `chances` are those of edges."""
-    if expected_links is None or not len(chances):
-        return 0.0
-    is_kept = expected_links == "pairs"
-    wanted = float(chances.sum()) if expected_links == "pairs" else float(expected_links)
-    search = Search(close=_LESS_CLOSE if solver.is_large else Search.close)
-
-    def count(offset: float) -> Count:
-        return solver.count(base + offset)
-
-    if (pilot := solver.pilot()) is not None:  # a part of the table says where to begin
-        part, edges = pilot
-        own = wanted * float(chances[edges].sum() / chances.sum())
-        near = find_offset(
-            lambda offset: part.count(base + offset),
-            own,
-            search.bounded() if is_kept else search,
-        )
-        search = replace(search, start=near.offset, share=near.share)
-    if not is_kept:
-        return base + find_offset(count, wanted, search).offset
-    found = keep_count(count, chances, search)
-    if not found.is_reached:
-        warnings.warn(
-            f"the pair probabilities add up to {wanted:,.1f} links, more than "
-            f"{solver.kind} plausibly reach; all odds were multiplied by "
-            f"{math.exp(found.offset):.3g}, which gives {found.number:,.1f} links. "
-            "The pair probabilities may be too high, or records may have duplicates. If "
-            "you know the number of links, set expected_links=.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return base + found.offset
 
 
 def _collect(

@@ -1,19 +1,21 @@
 """Decided links as a table."""
 
-import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from permatch._files import whole_file
 from permatch._optional import require
-from permatch._types import FloatArray, IntArray
+from permatch._types import BoolArray, IntArray
 from permatch.decoding.bayes import LinkCosts
-from permatch.errors import TableError
-from permatch.problems import Problem
+from permatch.errors import InvalidOptionError, TableError
+from permatch.linking.files import arrow_table, read_table, write_table
+from permatch.linking.report import as_html, as_text, headline, summary
+from permatch.linking.review import review_gains
+from permatch.problems import Problem, Structure
 
 #: The columns after those of the ids.
 COLUMNS = (
@@ -26,7 +28,6 @@ COLUMNS = (
     "low",
     "high",
 )
-_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,12 +55,13 @@ class Links:
     table : mapping from str to ndarray
         The columns.
     offset : float
-        The constant added to the log-odds of all pairs.
+        The constant added to the log-odds of all pairs; NaN if it is not known, as of links
+        read from a CSV file.
     costs : LinkCosts
         What the decisions were made by.
     problem : Problem or None
-        The pairs as a graph, sorted by left and right record, with the scores that the
-        probabilities follow from; None if the links were read from a file.
+        The pairs as a graph, sorted by left and right record, with their log-odds before
+        `offset` is added; None if the links were read from a file.
     rows : ndarray or None
         The row of every edge of `problem`.
 
@@ -72,6 +74,8 @@ class Links:
     (['left', 'right', 'probability'], 3)
     >>> links["decision"].tolist()
     ['link', 'no link', 'link']
+    >>> links[links["decision"] == "link"]["right"].tolist()
+    ['x', 'y']
     """
 
     table: Mapping[str, np.ndarray]
@@ -83,13 +87,17 @@ class Links:
     def __len__(self) -> int:
         return len(self.table["probability"])
 
-    def __getitem__(self, column: str) -> np.ndarray:
-        """Return a column."""
-        if column not in self.table:
-            raise KeyError(
-                f"links have the columns {', '.join(self.columns)}; got {column!r}"
-            )
-        return self.table[column]
+    def __getitem__(self, key: Any) -> Any:
+        """Return a column by its name, or rows by a mask, a slice or their numbers."""
+        if not isinstance(key, str):
+            return self.take(key)
+        if key not in self.table:
+            raise KeyError(f"links have the columns {', '.join(self.columns)}; got {key!r}")
+        return self.table[key]
+
+    def __contains__(self, column: object) -> bool:
+        """Return whether there is a column of a name."""
+        return column in self.table
 
     @property
     def columns(self) -> list[str]:
@@ -112,12 +120,20 @@ class Links:
         return bool(self["is_exact"].all())
 
     def take(self, rows: Any) -> "Links":
-        """Return some rows, chosen by numbers, a slice or a mask."""
-        return Links(
-            {name: column[rows] for name, column in self.table.items()},
-            self.offset,
-            self.costs,
-        )
+        """Return some rows, in the order given.
+
+        Parameters
+        ----------
+        rows : mask, slice or sequence of int
+            The rows.
+
+        Returns
+        -------
+        Links
+            Without a `problem`: some pairs say nothing about competitors left out.
+        """
+        table = {name: column[rows] for name, column in self.table.items()}
+        return Links(table, self.offset, self.costs)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame."""
@@ -126,80 +142,147 @@ class Links:
 
     def to_arrow(self) -> Any:
         """Return a pyarrow Table."""
-        arrow = require("pyarrow", "tables", what="to_arrow")
-        return arrow.table({name: _arrow_ready(c) for name, c in self.table.items()})
+        return arrow_table(self)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Hand the table to Arrow, Polars, DuckDB and others."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def write(self, path: str | Path | TextIO) -> None:
-        """Write all rows to a file: Parquet if so named, else CSV or TSV."""
-        if not isinstance(path, str | Path):
-            _write_text(path, self.table, ",")
-            return
-        suffix = Path(path).suffix.lower()
-        if suffix in (".parquet", ".pq"):
-            parquet = require("pyarrow.parquet", "tables", what="writing Parquet")
-            parquet.write_table(self.to_arrow(), path)
-            return
-        with whole_file(path) as file:
-            _write_text(file, self.table, "\t" if suffix == ".tsv" else ",")
+        """Write all rows to a file, completely or not at all.
 
-    def __repr__(self) -> str:
-        """Return the first rows and a summary in one line."""
-        shown = list(self.columns)
-        rows = [shown] + [
-            [_cell(self.table[name][row]) for name in shown]
-            for row in range(min(len(self), _SHOWN))
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        if len(self) > _SHOWN:
-            lines.append(f"... {len(self) - _SHOWN:,} more rows")
-        return "\n".join([*lines, self._headline()])
+        Parameters
+        ----------
+        path : path or open text file
+            Parquet if it ends in ``.parquet`` or ``.pq``, with tabs if in ``.tsv``, else
+            CSV.  Parquet keeps `offset` and `costs` too.
+        """
+        write_table(self, path)
 
-    def _headline(self) -> str:
-        decisions = self["decision"]
-        n_links = int((decisions == "link").sum())
-        n_review = int((decisions == "review").sum())
-        kind = "exact" if self.is_exact else "not all exact"
-        return (
-            f"{len(self):,} pairs: {n_links:,} linked, {n_review:,} to review; "
-            f"{self.expected_links:,.1f} links expected; {kind}"
+    @classmethod
+    def read(cls, path: str | Path) -> "Links":
+        """Read links from a file written by `write`.
+
+        Parameters
+        ----------
+        path : path
+            CSV, TSV or Parquet.  Ids read from text are text.
+
+        Returns
+        -------
+        Links
+            Without a `problem`.
+
+        Examples
+        --------
+        >>> import permatch as pm
+        >>> pairs = {"left": ["a"], "right": ["x"], "probability": [0.8]}
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "links.csv")
+        ...     pm.link(pairs).write(path)
+        ...     pm.Links.read(path)["decision"].tolist()
+        ['link']
+        """
+        table, offset, costs = read_table(Path(path), COLUMNS)
+        return cls(table, offset, costs)
+
+    def review(self, n: int | None = None) -> "Links":
+        """Return the pairs that a person should look at first.
+
+        They are ordered by expected gain, in the added column ``gain``: by how much the
+        expected cost of all decisions on pairs with one of the two records falls if the
+        truth about this pair is known, where a missed and a false link cost what `costs`
+        say.  It is the least that is gained: records further away may gain too.  With the
+        default costs it is the number of mistakes avoided.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many pairs; default: all that gain anything.
+
+        Returns
+        -------
+        Links
+            With the column ``gain``, largest first.
+
+        Examples
+        --------
+        >>> import permatch as pm
+        >>> pairs = {"left": ["a", "b", "c"], "right": ["x", "y", "z"]}
+        >>> links = pm.link(pairs | {"probability": [0.9, 0.6, 0.01]})
+        >>> first = links.review(2)
+        >>> first["left"].tolist(), first["gain"].round(2).tolist()
+        (['b', 'a'], [0.4, 0.1])
+        """
+        if n is not None and (not isinstance(n, int | np.integer) or n < 0):
+            raise InvalidOptionError(
+                f"n must be a number of pairs, at least 0, or None; got {n!r}."
+            )
+        structure, rows = self._graph
+        gains = np.zeros(len(self))
+        gains[rows] = review_gains(
+            structure,
+            self["probability"][rows],
+            self.costs,
+            is_one_to_one=self.problem is None or not self.problem.has_capacities,
         )
+        order = np.argsort(-gains, kind="stable")
+        order = order[gains[order] > 0.0][:n]
+        chosen = self.take(order)
+        return replace(chosen, table={**chosen.table, "gain": gains[order]})
 
     def summary(self) -> str:
         """Return what was found, in words."""
-        return self._headline()
+        return summary(self, *self._graph)
+
+    @cached_property
+    def _graph(self) -> tuple[Structure, IntArray]:
+        """The pairs as a graph, and the row of every edge."""
+        if self.problem is not None and self.rows is not None:
+            return self.problem.structure, self.rows
+        left, right = (_number(self[name]) for name in self.id_columns)
+        n, k = (int(codes.max(initial=-1)) + 1 for codes in (left, right))
+        rows = np.lexsort((right, left))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(left, minlength=n))])
+        sides = np.array([0, n]), np.array([0, k])
+        return Structure(starts.astype(np.int64), right[rows], *sides), rows
+
+    @property
+    def is_linked(self) -> BoolArray:
+        """Which pairs are links."""
+        return self["decision"] == "link"
+
+    def __repr__(self) -> str:
+        """Return the first rows and a summary in one line."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the first rows and a summary in one line, for notebooks."""
+        return as_html(self)
+
+    def __str__(self) -> str:
+        return headline(self)
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        return f"{value:.4f}"
-    return str(value)
-
-
-def _arrow_ready(column: np.ndarray) -> Any:
-    return column.tolist() if column.dtype == object else column
-
-
-def _write_text(file: TextIO, table: Mapping[str, np.ndarray], delimiter: str) -> None:
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+def _number(ids: np.ndarray) -> IntArray:
+    """Return the numbers of ids, in order of first appearance."""
+    codes: dict[Any, int] = {}
+    numbers = [codes.setdefault(key, len(codes)) for key in ids.tolist()]
+    return np.array(numbers, dtype=np.int64)
 
 
 def check_names(names: tuple[str, str]) -> None:
     """Refuse ids whose columns are called like one of the answer."""
     if taken := [name for name in names if name in COLUMNS]:
         raise TableError(
-            f"the columns of the ids must not be called like those of the result, "
+            "the columns of the ids must not be called like those of the result, "
             f"{', '.join(COLUMNS)}; got {', '.join(taken)}. Rename them."
         )
 
 
 def build_table(
-    names: tuple[str, str], ids: tuple[np.ndarray, np.ndarray], *columns: FloatArray
+    names: tuple[str, str], ids: tuple[np.ndarray, np.ndarray], *columns: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return the columns of `Links` in order."""
     values: tuple[Any, ...] = (*ids, *columns)

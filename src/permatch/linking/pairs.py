@@ -12,7 +12,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.datasets.columns import Columns, Roles, quoted
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import InvalidOptionError, TableError
-from permatch.linking.sources import as_table
+from permatch.linking.sources import as_table, check_sources
 
 #: What a column says of a pair: see `permatch.link`.
 Kind = Literal["probability", "weight", "score"]
@@ -192,7 +192,8 @@ class ScoredPairs:
     @property
     def values(self) -> FloatArray:
         """What is known of every pair: a probability, weight or score."""
-        return self.columns.features[:, 0]
+        features = self.columns.features
+        return features[:, 0] if len(features) else np.zeros(0)
 
     def sorted(self, values: np.ndarray) -> np.ndarray:
         """Return values of rows in the order of edges."""
@@ -221,7 +222,9 @@ def as_ids(values: list[Any]) -> np.ndarray:
 
 def read_pairs(source: Any, roles: PairRoles) -> ScoredPairs:
     """Read a table of scored pairs."""
-    columns = read_columns(as_table(source), roles)
+    table = as_table(source)
+    check_sources(table)
+    columns = read_columns(table, roles)
     kind = "features" if roles.features is not None else roles.kind_in(_header(columns))
     (_, (left, _), (right, right_ids)) = columns.ids
     key = left * max(len(right_ids), 1) + right

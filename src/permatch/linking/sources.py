@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._cells import Coded, as_array, quoted
 from permatch._optional import require
 from permatch.errors import TableError
 
@@ -23,6 +24,13 @@ from permatch.errors import TableError
 LEFT, RIGHT, PROBABILITY = "left", "right", "probability"
 # Packages whose frames the readers take without a copy.
 _READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow")
+# Where splink says which table a record is from.
+_SOURCES = ("source_dataset_l", "source_dataset_r")
+#: What to do instead, in words.
+OTHER_TOOLS = (
+    "To group the duplicates of one table, or of three and more, use a clustering, such as "
+    "splink's or dedupe's."
+)
 
 
 def as_table(source: Any) -> Any:
@@ -48,6 +56,25 @@ def _is_pandas(source: Any) -> bool:
     )
 
 
+def name_ids(
+    source: Any, left: str | None, right: str | None
+) -> tuple[str | None, str | None]:
+    """Return the columns of the ids: those given, or the levels of a MultiIndex."""
+    is_named = left is not None or right is not None
+    if is_named or not _is_pandas(source) or getattr(source.index, "nlevels", 1) != 2:
+        return left, right
+    return _level_names(source.index)
+
+
+def _level_names(index: Any) -> tuple[str, str]:
+    one, other = (
+        default if name is None else str(name)
+        for name, default in zip(index.names, (LEFT, RIGHT), strict=True)
+    )
+    # Two tables may call their ids alike.
+    return (LEFT, RIGHT) if one == other else (one, other)
+
+
 def _from_index(source: Any) -> Mapping[str, Any]:
     """Return the levels of a MultiIndex and the columns beside it."""
     index = source.index
@@ -57,12 +84,7 @@ def _from_index(source: Any) -> Mapping[str, Any]:
             f"it has {index.nlevels}. Turn it into columns with reset_index and name them: "
             "left=, right=."
         )
-    names = [
-        default if name is None else str(name)
-        for name, default in zip(index.names, (LEFT, RIGHT), strict=True)
-    ]
-    if names[0] == names[1]:  # two tables whose ids are called alike
-        names = [LEFT, RIGHT]
+    names = _level_names(index)
     table = {name: index.get_level_values(k) for k, name in enumerate(names)}
     if hasattr(source, "columns"):
         return table | {str(key): source[key] for key in source.columns}
@@ -83,3 +105,30 @@ def _from_array(source: np.ndarray) -> Mapping[str, Any]:
         scores = np.asarray(source["score"])
         return {LEFT: pairs[:, 0], RIGHT: pairs[:, 1], PROBABILITY: scores}
     return {name: np.asarray(source[name]) for name in fields}
+
+
+def check_sources(table: Any) -> None:
+    """Refuse pairs from other than two sources, where splink names them."""
+    names = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
+    names = getattr(table, "columns", ()) if names is None else names
+    if not all(name in names for name in _SOURCES):
+        return
+    one, other = ({*_values(table[name])} for name in _SOURCES)
+    every = sorted(map(str, one | other))
+    if len(every) > 2:
+        raise TableError(
+            f"link takes pairs of records from two sources; got {len(every)}: "
+            f"{quoted(every)}. Link two at a time. {OTHER_TOOLS}"
+        )
+    if one & other:
+        raise TableError(
+            "link takes pairs of records from two sources, those of one always on the "
+            f"left; {_SOURCES[0]} has {quoted(sorted(map(str, one)))} and {_SOURCES[1]} "
+            f"has {quoted(sorted(map(str, other)))}. In splink, use link_type='link_only'. "
+            f"{OTHER_TOOLS}"
+        )
+
+
+def _values(column: Any) -> list[Any]:
+    cells = as_array(column)
+    return cells.values if isinstance(cells, Coded) else list(dict.fromkeys(cells.tolist()))

@@ -1,0 +1,107 @@
+"""Find the constant to add to the log-odds of a table, and say where it falls short."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from permatch._types import FloatArray
+from permatch.assignment import best_assignment
+from permatch.errors import InvalidOptionError
+from permatch.linking.checks import Expected
+from permatch.linking.counting import (
+    Count,
+    Counting,
+    Found,
+    Search,
+    find_offset,
+    keep_count,
+)
+from permatch.linking.solving import Solver
+
+# Share of the number of links that is close enough where counting takes long.
+_LESS_CLOSE = 1e-5
+
+
+def find_constant(
+    solver: Solver, chances: FloatArray, expected: Expected, base: float
+) -> float:
+    """Return the constant to add to all scores.
+
+    Parameters
+    ----------
+    solver : Solver
+        Counts the links.
+    chances : ndarray of shape (n_edges,)
+        The pair probabilities.
+    expected : "pairs", float or None
+        See `permatch.link`.
+    base : float
+        The constant at which a pair by itself has the probability that it came with.
+    """
+    if expected is None or not len(chances):
+        return 0.0
+
+    def count(offset: float) -> Count:
+        return solver.count(base + offset)
+
+    if expected == "pairs":
+        wanted = float(chances.sum())
+        search = _begin(solver, chances, wanted, base, is_bounded=True)
+        found = keep_count(count, chances, search)
+        if not found.is_reached:
+            _warn(solver, wanted, found)
+        return base + found.offset
+    wanted = float(expected)
+    _check_possible(solver, wanted)
+    search = _begin(solver, chances, wanted, base, is_bounded=False)
+    return base + find_offset(count, wanted, search).offset
+
+
+def _begin(
+    solver: Solver, chances: FloatArray, wanted: float, base: float, *, is_bounded: bool
+) -> Search:
+    """Return how to begin: of a large table, a part says where."""
+    search = Search(close=_LESS_CLOSE) if solver.is_large else Search()
+    pilot = solver.pilot()
+    if pilot is None:
+        return search
+    part, edges = pilot
+    share = float(chances[edges].sum() / chances.sum())
+    count: Counting = lambda offset: part.count(base + offset)  # noqa: E731
+    near = find_offset(count, wanted * share, search.bounded() if is_bounded else search)
+    return replace(search, start=near.offset, share=near.share)
+
+
+def _warn(solver: Solver, wanted: float, found: Found) -> None:
+    """Warn that the count was not kept."""
+    warnings.warn(
+        f"the pair probabilities add up to {wanted:,.1f} links, more than {solver.kind} "
+        f"plausibly reach; all odds were multiplied by {math.exp(found.offset):.3g}, which "
+        f"gives {found.number:,.1f} links. The pair probabilities may be too high, or "
+        "records may have duplicates. If you know the number of links, set "
+        "expected_links=.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _check_possible(solver: Solver, wanted: float) -> None:
+    """Refuse a number of links that cannot be expected."""
+    problem = solver.problem
+    if problem.has_capacities:
+        return
+    n, k = problem.structure.n_left, problem.structure.n_right
+    every = replace(
+        problem,
+        scores=np.ones(problem.structure.n_edges),
+        unmatched_left=np.zeros(n),
+        unmatched_right=np.zeros(k),
+    )
+    most = int((best_assignment(every).matching >= 0).sum())
+    if wanted >= most:
+        raise InvalidOptionError(
+            f"expected_links must be below {most:,}, the most links that these pairs "
+            f"allow; got {wanted:g}. Ask for fewer, or list more pairs."
+        )

@@ -1,0 +1,127 @@
+"""Links to files and back."""
+
+import csv
+import json
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from permatch._files import whole_file
+from permatch._optional import require
+from permatch.decoding.bayes import LinkCosts
+from permatch.errors import TableError
+
+_PARQUET = (".parquet", ".pq")
+_KEY = b"permatch"
+_WORDS = {"True": True, "False": False, "true": True, "false": False}
+
+
+class Linked(Protocol):
+    """A table of links."""
+
+    @property
+    def table(self) -> Mapping[str, np.ndarray]:
+        """The columns."""
+        ...
+
+    @property
+    def offset(self) -> float:
+        """The constant added to log-odds."""
+        ...
+
+    @property
+    def costs(self) -> LinkCosts:
+        """What the decisions were made by."""
+        ...
+
+
+def arrow_table(links: Linked) -> Any:
+    """Return links as an Arrow table, which keeps the constant and the costs."""
+    arrow = require("pyarrow", "tables", what="to_arrow")
+    columns = {
+        name: column.tolist() if column.dtype == object else column
+        for name, column in links.table.items()
+    }
+    offset = None if math.isnan(links.offset) else links.offset
+    kept = json.dumps({"offset": offset, "costs": asdict(links.costs)})
+    return arrow.table(columns).replace_schema_metadata({_KEY: kept})
+
+
+def write_table(links: Linked, path: str | Path | TextIO) -> None:
+    """Write links as Parquet, TSV or CSV, by the name of the file."""
+    if not isinstance(path, str | Path):
+        _write_text(path, links.table, ",")
+        return
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in _PARQUET:
+        with whole_file(target) as file:
+            _write_text(file, links.table, "\t" if suffix == ".tsv" else ",")
+        return
+    parquet = require("pyarrow.parquet", "tables", what="writing Parquet")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        parquet.write_table(arrow_table(links), draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_text(file: TextIO, table: Mapping[str, np.ndarray], delimiter: str) -> None:
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+
+
+def read_table(
+    path: Path, required: Sequence[str]
+) -> tuple[dict[str, np.ndarray], float, LinkCosts]:
+    """Return the columns of a file of links, the constant, and the costs."""
+    if path.suffix.lower() in _PARQUET:
+        parquet = require("pyarrow.parquet", "tables", what="reading Parquet")
+        found = parquet.read_table(path)
+        _check(path, found.column_names, required)
+        columns = {
+            name: np.asarray(found.column(name).to_numpy()) for name in found.column_names
+        }
+        kept = json.loads((found.schema.metadata or {}).get(_KEY, b"{}"))
+        offset = kept.get("offset")
+        costs = LinkCosts(**kept.get("costs", {}))
+        return columns, math.nan if offset is None else float(offset), costs
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter)
+        header = next(reader, [])
+        _check(path, header, required)
+        cells = list(zip(*reader, strict=True)) or [()] * len(header)
+    columns = {
+        name: _parsed(values, name, required)
+        for name, values in zip(header, cells, strict=True)
+    }
+    return columns, math.nan, LinkCosts()
+
+
+def _parsed(cells: Sequence[str], name: str, required: Sequence[str]) -> np.ndarray:
+    """Return the cells of a column: text for ids and decisions, else numbers."""
+    if name == "is_exact":
+        return np.array([_WORDS[cell] for cell in cells], dtype=bool)
+    if name == "gain" or (name in required and name != "decision"):
+        return np.array(cells, dtype=np.float64)
+    text = np.empty(len(cells), dtype=object)
+    text[:] = cells
+    return text
+
+
+def _check(path: Path, header: Sequence[str], required: Sequence[str]) -> None:
+    """Refuse a file that no links were written to."""
+    if list(header[2:10]) != list(required):
+        raise TableError(
+            f"{path} must be a file of links, with two columns of ids and then "
+            f"{', '.join(required)}; it has {', '.join(header) or 'no columns'}. Write it "
+            "with Links.write or permatch link --out."
+        )

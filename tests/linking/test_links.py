@@ -1,0 +1,118 @@
+"""`pm.Links`: a table, in files, in words, and what to review."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import permatch as pm
+from permatch.errors import InvalidOptionError, TableError
+from tests.linking.test_link import random_pairs
+
+
+@pytest.fixture
+def links():
+    return pm.link(random_pairs(2, 10, 10, 0.3))
+
+
+def test_columns_and_rows(links):
+    assert "probability" in links
+    with pytest.raises(KeyError, match="links have the columns"):
+        links["chance"]
+    some = links[links["decision"] == "link"]
+    assert isinstance(some, pm.Links)
+    assert (some["probability"] > 0.5).all()
+    assert len(links[:3]) == 3
+
+
+def test_frames(links):
+    frame = links.to_pandas()
+    assert list(frame.columns) == links.columns
+    assert np.array_equal(frame["low"], links["low"])
+    table = links.to_arrow()
+    assert table.column_names == links.columns
+    import pyarrow as pa
+
+    assert pa.table(links).equals(table)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_files_and_back(links, tmp_path, suffix):
+    path = tmp_path / f"links{suffix}"
+    links.write(path)
+    again = pm.Links.read(path)
+    assert again.columns == links.columns
+    for name in links.columns[2:]:
+        assert np.array_equal(again[name], links[name])
+    if suffix == ".parquet":
+        assert again.offset == links.offset
+        assert again.costs == links.costs
+    assert np.allclose(again.review(5)["gain"], links.review(5)["gain"])
+    assert [path] == list(tmp_path.iterdir())
+    links.review(3).write(path)
+    assert pm.Links.read(path)["gain"].shape == (3,)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(TableError, match="must be a file of links"):
+        pm.Links.read(path)
+
+
+def test_words(links):
+    text = repr(links)
+    assert text.splitlines()[0].split() == links.columns
+    assert "more rows" in text
+    assert text.splitlines()[-1] == str(links)
+    html = pm.link({"left": ["<a>"], "right": ["x"], "probability": [0.4]})._repr_html_()
+    assert "&lt;a&gt;" in html
+    summary = links.summary()
+    n_left, n_right = (len(set(links[side].tolist())) for side in ("left", "right"))
+    assert f"of {n_left} left records and {n_right} right records" in summary
+    alone = n_left - links.expected_links
+    assert f"{alone:,.1f} of {n_left} left records" in summary
+    assert "all probabilities are exact" in summary
+    linked = links["probability"][links.is_linked]
+    assert f"expected precision {linked.mean():.4f}" in summary
+
+
+def cost_of_knowing(links, row):
+    """Return what is saved on pairs that share a record, by all matchings one by one."""
+    problem = links.problem
+    structure = problem.structure
+    left, right = structure.left, structure.right
+    weights, members = [], []
+    for size in range(min(structure.n_left, structure.n_right) + 1):
+        for chosen in itertools.combinations(range(structure.n_edges), size):
+            chosen = list(chosen)
+            if len(set(left[chosen])) == len(set(right[chosen])) == size:
+                weights.append(np.exp((problem.scores[chosen] + links.offset).sum()))
+                members.append(np.isin(np.arange(structure.n_edges), chosen))
+    weights, members = np.array(weights) / sum(weights), np.array(members)
+    edge = int(np.flatnonzero(links.rows == row)[0])
+    near = (left == left[edge]) | (right == right[edge])
+
+    def cost(mask):
+        chances = weights[mask] @ members[mask]
+        total = weights[mask].sum()
+        return np.minimum(chances, total - chances)[near].sum()
+
+    is_in = members[:, edge]
+    return cost(np.ones_like(is_in)) - cost(is_in) - cost(~is_in)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_are_those_of_all_matchings(seed):
+    links = pm.link(random_pairs(seed, 3, 3, 0.7))
+    found = links.review()
+    assert (np.diff(found["gain"]) <= 0.0).all()
+    for left, right, gain in zip(found["left"], found["right"], found["gain"], strict=True):
+        row = int(np.flatnonzero((links["left"] == left) & (links["right"] == right))[0])
+        assert gain == pytest.approx(cost_of_knowing(links, row), abs=1e-9)
+
+
+def test_how_many_to_review_is_checked(links):
+    with pytest.raises(InvalidOptionError, match="n must be a number of pairs"):
+        links.review(-1)
+    assert len(links.review(2)) == 2
