@@ -103,8 +103,8 @@ def _steps(report, n_targets, clutter, rounds):
 
     frames = Frames(n_targets, clutter)
     what = f"{n_targets} targets cross in clutter of {clutter:g}, association steps"
-    target = 5.0 if n_targets == 12 else None
-    for rival, target in ((JPDAwithEHM2, target), (JPDAwithLBP, None)):
+    goal = 5.0 if n_targets == 12 else None
+    for rival, target in ((JPDAwithEHM2, goal), (JPDAwithLBP, None)):
         ours, theirs, found = against_slow(
             lambda: frames.all(JPDAwithPermatch),
             lambda rival=rival: frames.all(rival),
