@@ -12,22 +12,20 @@ def page() -> str:
 
     from permatch.cli.main import app
 
-    found = [
-        (words, command)
-        for words, command in commands(get_command(app))
-        # A command that its group runs by default has the help of the group.
-        if len(words) < 2 or help_of(app, words) != help_of(app, words[:-1])
-    ]
+    found = dict(commands(get_command(app)))
+    helps = {words: help_of(app, words) for words in found}
+    # A command that its group runs by default has the help of the group.
+    found = {w: found[w] for w in found if helps[w] != helps.get(w[:-1])}
     lines = ["| command | purpose |", "|---|---|"]
-    for words, command in found:
+    for words, command in found.items():
         name = " ".join(["permatch", *words])
         purpose = command.get_short_help_str(limit=200).rstrip(".")
         lines.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {purpose} |")
     lines.append("")
-    for words, _ in found:
+    for words in found:
         depth = "#" * (2 + (len(words) > 1))
         lines += [f"{depth} `{' '.join(['permatch', *words])}`", "", "```text"]
-        lines += [*help_of(app, words), "```", ""]
+        lines += [*helps[words], "```", ""]
     return "\n".join(lines)
 
 
