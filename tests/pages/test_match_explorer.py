@@ -12,6 +12,7 @@ import pytest
 from permatch import BipartiteGraph, MAPMatching, MatchingDistribution
 from permatch.datasets.edge_table import EdgeTable
 from permatch.pages import alternatives
+from permatch.pages.divided import divide
 from permatch.pages.explorer_page import pack, percent
 from permatch.pages.match_explorer import match_page, write_match_page
 from permatch.pages.model_view import model_view
@@ -222,19 +223,74 @@ def test_what_does_not_fit_is_left_out_and_said():
     assert (worst[some.components] >= 1e-3).all()
     n = len(some.components)
     assert some.components.tolist() == whole.components[:n].tolist()
-    page = match_page(view, some).render()
+    page = match_page(view, 12_000).render()
     assert f"This page shows {n} of 40 components, the least certain." in page
     n_nodes = 400 - len(some.left) - len(some.right)
     n_pairs = graph.n_edges - len(some.edges)
     assert f"{n_nodes} nodes and {n_pairs} pairs are left out" in page
     assert f"among them {some.n_certain} components in which every pair" in page
-    assert "permatch match predict --marginals writes all of them to a table." in page
+    assert "permatch match predict --marginals writes all pairs to a table." in page
     # Of a component too large by itself, the pairs that are least certain stay.
     tiny = choose_shown(view, max_bytes=300)
     assert len(tiny.components) == 1
     own = view.component_of_edge == tiny.components[0]
     kept = np.sort(view.risks[tiny.edges])[::-1]
     np.testing.assert_array_equal(kept, np.sort(view.risks[own])[::-1][: len(kept)])
+
+
+def test_large_components_are_divided_where_nothing_is_likely():
+    rng = np.random.default_rng(3)
+    left = np.concatenate([np.arange(40), np.arange(39)])
+    right = np.concatenate([np.arange(40), np.arange(1, 40)])
+    features = rng.normal(size=(79, 3))
+    features[40:, 0] = np.where(np.arange(39) % 4 == 3, 40.0, features[40:, 0])
+    graph = BipartiteGraph.from_edges(left, right, features, 40, 40)
+    view = model_view(fitted(-0.3), table_of([graph], matchings=[np.arange(40)]))
+    assert view.n_components == 1
+    divided = divide(view)
+    assert divided.view.n_components == 10  # runs of four
+    assert (divided.sizes == 80).all()
+    assert (divided.n_pairs, divided.n_nodes) == (9, 0)
+    assert divided.view.label_errors.sum() == view.label_errors.sum()
+    assert divided.view.chances.sum() == pytest.approx(view.chances.sum(), abs=1e-6)
+    # What is left out hardly counts: the parts give the probabilities of the whole.
+    parts = divided.view
+    for c, own in alternatives.find_alternatives(parts, range(10)).items():
+        part = parts.problem.graph(c)
+        unmatched = part.unmatched_left, part.unmatched_right
+        law = MatchingDistribution(
+            part.dense(),
+            "frontier",
+            unmatched_left=unmatched[0],
+            unmatched_right=unmatched[1],
+        )
+        chances = parts.chances[parts.component_of_edge == c]
+        np.testing.assert_allclose(
+            law.marginals[part.structure.left, part.structure.right], chances, atol=1e-6
+        )
+        assert own.log_probs[0] == pytest.approx(law.log_prob(law.mode()))
+    page = match_page(view).render()
+    assert "are divided into parts by leaving out 9 pairs below 0.1 %." in page
+    assert "This page shows" not in page
+
+
+def test_nodes_with_very_many_partners_keep_them():
+    n = 1200  # all of them equally improbable
+    view = model_view(fitted(0.0), table_of([dense(1, n, 0)]))
+    even = replace(
+        view,
+        chances=np.full(n, 0.9 / n),
+        alone_left=np.array([0.1]),
+        alone_right=np.full(n, 1 - 0.9 / n),
+        decisions=np.zeros(n, dtype=int),
+    )
+    assert divide(even).n_pairs == 0
+    alone = replace(even, alone_left=np.array([0.9]))
+    assert (divide(alone).n_pairs, divide(alone).n_nodes) == (n, n + 1)
+    words = "No pair is likely enough to be shown."
+    assert words not in match_page(even).render()
+    assert words in match_page(alone).render()
+    assert "that have no other" in match_page(alone).render()
 
 
 def test_a_page_of_100_000_nodes_is_small(tmp_path):

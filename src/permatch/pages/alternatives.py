@@ -79,15 +79,18 @@ def why_missing(view: MatchView, n_found: int) -> tuple[str, str]:
 
 def _log_partitions(view: MatchView, chosen: IntArray) -> FloatArray:
     """Return the log-partitions of some components; NaN where that would take long."""
-    if view.log_partitions is not None:
-        return view.log_partitions[chosen]
     logs = np.full(len(chosen), np.nan)
-    part = view.problem.select(chosen).problem
+    if view.log_partitions is not None:
+        logs = view.log_partitions[chosen]
+    unknown = np.flatnonzero(np.isnan(logs))
+    if not len(unknown):
+        return logs
+    part = view.problem.select(chosen[unknown]).problem
     is_narrow = frontier_plan(part.structure).width <= _NARROW
     some = np.flatnonzero(is_narrow)
     if len(some):
         solved = Frontier().infer_problem(part.select(some).problem, Job())
-        logs[some] = solved.log_partition
+        logs[unknown[some]] = solved.log_partition
     return logs
 
 

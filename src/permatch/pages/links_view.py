@@ -52,7 +52,7 @@ def links_view(links: Links, *, n_best: int = 10, node: str | None = None) -> Ma
         title="Links",
         lead=_lead(links),
         how=_how_found(links),
-        table="permatch link --out (in Python, Links.write) writes all of them to a table.",
+        table="permatch link --out (in Python, Links.write) writes all pairs to a table.",
         problem=problem,
         left=_names(links[left][rows[first_left]]),
         right=_names(links[right][rows[first_right]]),

@@ -4,6 +4,7 @@ const names = [data.left, data.right];
 const starts = [unpack(data.left_starts), unpack(data.right_starts)];
 const edgeStarts = unpack(data.edge_starts);
 const totals = data.totals.map(unpack); // left nodes, right nodes, pairs, shown or not
+const sizes = unpack(data.sizes); // nodes of the component that this is a part of, or 0
 const expected = unpack(data.errors);
 const exact = unpack(data.is_exact);
 const labelErrors = data.label_errors && unpack(data.label_errors);
@@ -227,7 +228,8 @@ const sayOpen = (c) => {
   const of = data.graphs ? [" of graph ", named(data.graphs[c])] : [];
   byId("open-words").replaceChildren(`${count(totals[0][c], "left node")} and ${count(totals[1][c], "right node")}`, ...of,
     `, ${count(totals[2][c], "pair")}, ${expected[c].toFixed(2)} expected to be decided wrongly; `,
-    `${exact[c] ? "exact" : "approximate"} probabilities.${cut}`);
+    `${exact[c] ? "exact" : "approximate"} probabilities.${cut}`,
+    sizes[c] ? ` Part of a component of ${count(sizes[c], "node")}: less probable pairs are left out.` : "");
 };
 const listPairs = () => {
   const edges = edgesOf(open).sort((a, b) => chances[b] - chances[a] || a - b);
@@ -258,8 +260,10 @@ const listBest = () => {
     make("td", {}, percentOfLog(best.logs ? best.logs[k] : -loss)),
     make("td", { class: "words" }, ...(k ? changesOf(k) : [count(best.first.length, "link")])))));
   byId("best-table").tHead.rows[0].cells[1].textContent = best.logs ? "probability" : "relative to the first";
-  byId("best-words").textContent = exact[open] || !best.logs ? ""
-    : "Probabilities are approximate; the order is exact.";
+  const words = [];
+  if (best.logs && sizes[open]) words.push("Probabilities are those within this part.");
+  if (best.logs && !exact[open]) words.push("Probabilities are approximate; the order is exact.");
+  byId("best-words").textContent = words.join(" ");
   setCaption("best-table", best.losses.length === 1 ? "The only matching."
     : `The ${best.losses.length} most probable matchings of the component.`);
 };

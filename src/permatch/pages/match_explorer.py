@@ -13,6 +13,7 @@ from permatch.pages.alternatives import (
     find_alternatives,
     why_missing,
 )
+from permatch.pages.divided import CERTAIN, LARGE, Divided, divide
 from permatch.pages.explorer_page import ExplorerPage, count, legend, pack
 from permatch.pages.match_view import (
     BAYES_ONLY,
@@ -22,7 +23,7 @@ from permatch.pages.match_view import (
     REVIEW,
     MatchView,
 )
-from permatch.pages.shown import CERTAIN, Shown, choose_shown
+from permatch.pages.shown import Shown, choose_shown
 
 _SAMPLES = (
     (LINK, "both", "link"),
@@ -38,39 +39,48 @@ _WORDS = ' class="words"'
 
 def write_match_page(view: MatchView, path: Path) -> str:
     """Write the page about the pairs of a view, and return what it shows, in words."""
-    shown = choose_shown(view)
-    match_page(view, shown).write(path)
-    structure, n_shown = view.structure, len(shown.components)
-    words = f"{view.name}, " if view.name else ""
-    if n_shown == view.n_components:
-        words += f"{structure.n_left:,} x {structure.n_right:,} nodes"
-        words += f" in {n_shown:,} components" if n_shown > 1 else ""
-    else:
-        words += f"{len(shown.left):,} x {len(shown.right):,} nodes in {n_shown:,} of "
-        words += count(view.n_components, "component")
+    divided = divide(view)
+    shown = choose_shown(divided.view)
+    _page(view, divided, shown).write(path)
+    n_shown, n_all = len(shown.components), divided.view.n_components
     kind = "exact" if view.is_exact.all() else "approximate"
+    words = f"{view.name}, " if view.name else ""
+    words += f"{len(shown.left):,} x {len(shown.right):,} nodes"
+    if n_shown < n_all:
+        words += f" in {n_shown:,} of {count(n_all, 'component')}"
+    elif n_shown > 1:
+        words += f" in {n_shown:,} components"
     return f"{words}, {kind} probabilities"
 
 
-def match_page(view: MatchView, shown: Shown | None = None) -> ExplorerPage:
-    """Return the page about the pairs of a view, by default those that fit."""
-    shown = choose_shown(view) if shown is None else shown
+def match_page(view: MatchView, max_bytes: int | None = None) -> ExplorerPage:
+    """Return the page about the pairs of a view, those that fit into some bytes."""
+    divided = divide(view)
+    return _page(view, divided, choose_shown(divided.view, max_bytes))
+
+
+def _page(view: MatchView, divided: Divided, shown: Shown) -> ExplorerPage:
+    best = find_alternatives(divided.view, shown.components.tolist())
     page = ExplorerPage(
         view.title,
         view.lead,
         scripts=("match_drawing.js", "match_explorer.js"),
-        data=match_data(view, shown, find_alternatives(view, shown.components.tolist())),
+        data=match_data(divided, shown, best),
     )
     kind = "note" if view.is_exact.all() else "note approximate"
     page.add_html(f'<p class="{kind}" id="how">{escape(view.how)}</p>')
-    missing = left_out(view, shown)
+    missing = left_out(view, divided, shown)
     if missing:
         page.add_html(f'<p class="note" id="left-out">{escape(missing)}</p>')
     page.open_charts()
     if not len(shown.components):
-        page.add_text("There is no candidate pair.")
+        page.add_text(
+            "No pair is likely enough to be shown."
+            if view.structure.n_edges
+            else "There is no candidate pair."
+        )
     else:
-        _add_components(page, view, shown)
+        _add_components(page, view, is_divided=divided.n_pairs > 0)
         _add_open(page, view)
     page.close_charts(
         "Details",
@@ -80,12 +90,13 @@ def match_page(view: MatchView, shown: Shown | None = None) -> ExplorerPage:
 
 
 def match_data(
-    view: MatchView, shown: Shown, best: dict[int, Alternatives]
+    divided: Divided, shown: Shown, best: dict[int, Alternatives]
 ) -> dict[str, Any]:
     """Return what the script of the page needs.
 
     Components, nodes and pairs are numbered in the order in which they are shown.
     """
+    view = divided.view
     structure, problem = view.structure, view.problem
     own, edges = shown.components, shown.edges
     sizes = [np.diff(ends) for ends in (structure.left_starts, structure.right_starts)]
@@ -103,6 +114,7 @@ def match_data(
         "edge_starts": pack(shown.edge_starts, np.int32),
         "graphs": [view.graphs[c] for c in own.tolist()] if view.graphs else None,
         "totals": [pack(values[own], np.int32) for values in totals],
+        "sizes": pack(divided.sizes[own], np.int32),
         "errors": pack(view.expected_errors[own], np.float32),
         "is_exact": pack(view.is_exact[own], np.uint8),
         "label_errors": None
@@ -183,33 +195,46 @@ def rounded(chances: FloatArray) -> FloatArray:
     return np.where((chances > 0.0) & (chances < 1.0), inner, chances)
 
 
-def left_out(view: MatchView, shown: Shown) -> str:
+def left_out(view: MatchView, divided: Divided, shown: Shown) -> str:
     """Say what has no place on the page; nothing if all is there."""
     structure = view.structure
     n_edges = structure.n_edges - len(shown.edges)
     if not n_edges:
         return ""
     n_nodes = structure.n_left + structure.n_right - len(shown.left) - len(shown.right)
-    n_shown, n_all = len(shown.components), view.n_components
-    words = [
-        f"This page shows {n_shown:,} of {count(n_all, 'component')}, "
-        f"{'those asked for' if view.only is not None else 'the least certain'}. "
-        f"{count(n_nodes, 'node')} and {count(n_edges, 'pair')} are left out"
-    ]
-    if shown.n_certain:
+    n_shown, n_all = len(shown.components), divided.view.n_components
+    below = f"below {100 * CERTAIN:.1f} %"
+    words = []
+    if divided.n_pairs:
         words.append(
-            f", among them {count(shown.n_certain, 'component')} in which every pair is "
-            f"above {100 * (1 - CERTAIN):.1f} % or below {100 * CERTAIN:.1f} %"
+            f"Components of more than {LARGE} nodes are divided into parts by leaving out "
+            f"{count(divided.n_pairs, 'pair')} {below}"
+            + f", and {count(divided.n_nodes, 'node')} that have no other"
+            * bool(divided.n_nodes)
+            + "."
         )
-    return "".join(words) + f"; {view.table}"
+    if n_shown < n_all:
+        kind = "those asked for" if view.only is not None else "the least certain"
+        certain = (
+            f", among them {count(shown.n_certain, 'component')} in which every pair is "
+            f"above {100 * (1 - CERTAIN):.1f} % or {below}"
+        )
+        words.append(
+            f"This page shows {n_shown:,} of {count(n_all, 'component')}, {kind}. "
+            f"{count(n_nodes, 'node')} and {count(n_edges, 'pair')} are left out"
+            f"{certain if shown.n_certain else ''}."
+        )
+    return " ".join([*words, view.table])
 
 
-def _add_components(page: ExplorerPage, view: MatchView, shown: Shown) -> None:
+def _add_components(page: ExplorerPage, view: MatchView, *, is_divided: bool) -> None:
     total = view.expected_errors.sum()
     n_links = int(view.is_link.sum())
     page.add_heading("Components")
+    nearly = ", parts of one nearly so" if is_divided else ""
     page.add_text(
-        f"Components are independent of each other. {count(n_links, 'link')} in all; "
+        f"Components are independent of each other{nearly}. "
+        f"{count(n_links, 'link')} in all; "
         f"{total:,.2f} of {count(view.structure.n_edges, 'pair')} are expected to be "
         "decided wrongly."
     )

@@ -67,7 +67,7 @@ def model_view(
         title=f"Matchings of {name}" if name else "Matchings",
         lead=_lead(model, table, whole.structure, names),
         how=_how_found(result),
-        table="permatch match predict --marginals writes all of them to a table.",
+        table="permatch match predict --marginals writes all pairs to a table.",
         problem=part.problem,
         left=_names(table.left_ids, part.left),
         right=_names(table.right_ids, part.right),

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch.pages.divided import CERTAIN
 from permatch.pages.match_view import MatchView
 
 #: Most bytes of the data of a page; the rest of it takes some 300 kB more.
 MAX_BYTES = 4_000_000
-#: Decisions less likely to be wrong than this are certain enough to be left out.
-CERTAIN = 1e-3
 # A byte as base64.
 _PACKED = 4.0 / 3.0
 
