@@ -8,9 +8,16 @@ import typer
 from permatch.cli.link.options import Linking, Table
 from permatch.cli.link.show import show
 from permatch.cli.link.steps import find_links
-from permatch.cli.shared.options import optional, spread
+from permatch.cli.shared.options import flag, optional, spread
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
-from permatch.cli.shared.terminal import Command, Group, add, new_group, standard_output
+from permatch.cli.shared.terminal import (
+    INTERRUPTED,
+    Command,
+    Group,
+    add,
+    new_group,
+    standard_output,
+)
 
 #: The command that ``permatch link`` runs if none is named.
 _DEFAULT = "pairs"
@@ -47,30 +54,80 @@ def pairs(
     out: Annotated[
         Path | None,
         optional(
-            "--out", "-o", metavar="FILE", help="Output file. Default: standard output."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Output file, .csv, .tsv or .parquet. Default: standard output, as CSV.",
         ),
     ] = None,
+    links_only: Annotated[
+        bool, flag("--links-only", help="Write only the pairs that are linked.")
+    ] = False,
+    review: Annotated[
+        int | None,
+        optional(
+            "--review",
+            metavar="N",
+            min=1,
+            help="Also write the N pairs that a person should look at first.",
+        ),
+    ] = None,
+    review_out: Annotated[
+        Path,
+        typer.Option("--review-out", metavar="FILE", help="Output file of --review."),
+    ] = Path("review.csv"),
     *,
     linking: Linking,
 ) -> None:
     """Link the records of two tables one-to-one, from scored pairs.
 
-    Every row of the table is a pair of records that may belong together, with
-    the probability that a linker or a classifier gave it.  Written are the
-    probability if no record has two partners, and a decision for every pair.
+    [bold]The table[/bold] has a row for every pair of records that may belong
+    together, with the probability that a linker or a classifier gave it:
+
+      left,right,probability
+      a1,b7,0.93
+      a1,b9,0.41
+      ...
+
+    A splink result needs no options; other columns are named by --left and so
+    on.  A pair without a row cannot be linked.  No training is needed; a model
+    that was learned from labelled pairs is used by --model.
+
+    [bold]Written[/bold] is the same table, row by row: the probability that the
+    pair is a link, no record having two partners; the probability as it came;
+    the probabilities that either record has no partner; the decision (link, no
+    link or review); whether the probability is exact, and an interval in which
+    it lies for certain.  A pair whose interval leaves the decision open is left
+    for review.  A summary goes to standard error.
+
+    The expected number of links is kept: competition between candidates would
+    lower it, so one constant is added to all log-odds (--expected-links).
+
+    Ctrl-C while intervals are narrowed writes what is decided so far.
 
     [bold]Examples[/bold]
 
       permatch link pairs.csv --out links.csv
-      permatch link pairs.csv --left id_a --right id_b --probability p -o links.csv
-      permatch link show pairs.csv --out links.html
+      permatch link pairs.csv --left id_a --right id_b --probability p
+      permatch link pairs.parquet -o links.parquet --review 50
+      permatch link pairs.csv -o links.csv --false 5 --abstain 0.2
+      permatch link pairs.csv -o links.csv --expected-links 1200
+      permatch link pairs.csv -o links.csv --capacity-right 3
+      permatch link show pairs.csv --out link.html
     """
     with nothing_written_if_interrupted():
-        if out is not None:
-            check_target(out, "--out", table)
-        links = find_links(table, linking)
-        links.write(standard_output() if out is None else out)
-        typer.echo(links.summary(), err=True)
+        for path, option in ((out, "--out"), (review_out, "--review-out")):
+            if path is not None and (option == "--out" or review is not None):
+                check_target(path, option, table)
+        links, is_cut_short = find_links(table, linking)
+        chosen = links[links.is_linked] if links_only else links
+        chosen.write(standard_output() if out is None else out)
+        if review is not None:
+            links.review(review).write(review_out)
+            typer.echo(f"wrote {review_out}: pairs to look at first", err=True)
+    typer.echo(links.summary(), err=True)
+    if is_cut_short:
+        raise typer.Exit(INTERRUPTED)
 
 
 link.command(cls=DefaultCommand)(spread(pairs))

@@ -48,7 +48,7 @@ def show(
     """
     with nothing_written_if_interrupted():
         check_target(out, "--out", table)
-        links = find_links(table, linking)
+        links, _ = find_links(table, linking)
         from permatch.pages.links_view import links_view
         from permatch.pages.match_explorer import write_match_page
 

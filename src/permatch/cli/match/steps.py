@@ -1,6 +1,5 @@
 """What the commands of ``permatch match`` do: read a table, load, decide."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,11 @@ import typer
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
 from permatch.cli.shared.report import plural
-from permatch.cli.shared.steps import load_kind
+from permatch.cli.shared.steps import load_kind, table_source
 from permatch.errors import (
     FeatureCountError,
     InfeasibleGraphError,
     SizeLimitError,
-    TableError,
 )
 
 if TYPE_CHECKING:
@@ -31,16 +29,7 @@ def read_table(
     """Read a table, its features in the order of `feature_names`."""
     from permatch.datasets import read_edge_table
 
-    source: Any = edges
-    if edges == "-":
-        source = sys.stdin
-        if source is None:
-            raise TableError(
-                "standard input must hold a table of edges; it is closed. Pipe in a table, "
-                "or name a file instead of -."
-            )
-        source.reconfigure(encoding="utf-8-sig", newline="")
-    table = read_edge_table(source, **columns)
+    table = read_edge_table(table_source(edges, "a table of edges"), **columns)
     if table.ignored:
         names = ", ".join(table.ignored)
         typer.echo(f"note: ignored columns of {edges} without numbers: {names}", err=True)

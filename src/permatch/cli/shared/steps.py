@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from permatch._files import whole_file
 from permatch._progress import is_terminal, plans
 from permatch.cli.shared.report import plural
 from permatch.cli.shared.terminal import INTERRUPTED, standard_output
-from permatch.errors import InvalidOptionError, ModelFileError
+from permatch.errors import InvalidOptionError, ModelFileError, TableError
 
 Model = TypeVar("Model")
 
@@ -50,6 +51,20 @@ def output(path: Path | None) -> Iterator[TextIO]:
         return
     with whole_file(path) as file:
         yield file
+
+
+def table_source(name: str, what: str) -> Any:
+    """Return the path of a table, or standard input, ready to be read, for ``-``."""
+    if name != "-":
+        return name
+    source: Any = sys.stdin
+    if source is None:
+        raise TableError(
+            f"standard input must hold {what}; it is closed. Pipe in a table, or name a "
+            "file instead of -."
+        )
+    source.reconfigure(encoding="utf-8-sig", newline="")
+    return source
 
 
 def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
