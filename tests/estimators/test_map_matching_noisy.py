@@ -417,3 +417,13 @@ def test_an_engine_that_turns_out_not_to_be_exact_is_found_out(data, monkeypatch
     model = MAPMatching(engine="bethe").fit(*data)
     assert not model.is_exact_
     np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_advice_on_unreliable_results_can_be_followed(rng):
+    # On two by two nodes messages run in a circle, and settle too slowly.
+    data = planted(rng, 6, sizes=(2,))
+    with pytest.warns(RuntimeWarning, match="graphs of size 2 as unreliable") as caught:
+        MAPMatching(ALPHA, engine="bethe").fit(*data)
+    (message,) = [str(warning.message) for warning in caught]
+    assert "Use engine='auto', which solves graphs of this size exactly" in message
+    assert MAPMatching(ALPHA, engine="auto").fit(*data).is_exact_

@@ -253,14 +253,25 @@ class MAPMatching(BaseMatcher):
                 RuntimeWarning,
             )
         if optimum.doubts:
-            name = type(find_engine(self.engine)).__name__
-            sizes = ", ".join(map(str, optimum.doubts))
+            engine = find_engine(self.engine)
+            sizes = ", ".join(map(str, dict.fromkeys(optimum.doubts)))
             warn_caller(
-                f"at the fitted coefficients {name} reports its results for graphs of size "
-                f"{sizes} as unreliable: their errors, and those of the coefficients, may "
-                "exceed them. Let it draw or iterate more, or use another engine.",
+                f"at the fitted coefficients {type(engine).__name__} reports its results "
+                f"for graphs of size {sizes} as unreliable; the coefficients may be off by "
+                f"more than gradient_error_. {_remedy(engine, max(optimum.doubts))}",
                 RuntimeWarning,
             )
+
+
+def _remedy(engine: AbstractEngine, size: int) -> str:
+    """Return what to do about unreliable results for graphs of at most a size."""
+    if isinstance(engine, AutoEngine):
+        return "Use budget=None, with which it draws, or engine='nesting'."
+    if AutoEngine().is_exact_for(size):
+        return "Use engine='auto', which solves graphs of this size exactly."
+    if engine.draws:
+        return "Let it draw more, or use engine='auto'."
+    return "Raise its max_iter, or use engine='auto' or 'nesting'."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
