@@ -419,9 +419,9 @@ def test_an_engine_that_turns_out_not_to_be_exact_is_found_out(data, monkeypatch
     np.testing.assert_array_equal(model.coef_, expected.coef_)
 
 
-def test_advice_on_unreliable_results_can_be_followed(rng):
+def test_advice_on_unreliable_results_can_be_followed():
     # On two by two nodes messages run in a circle, and settle too slowly.
-    data = planted(rng, 6, sizes=(2,))
+    data = np.random.default_rng(1).normal(size=(6, 2, 2, 2)), [np.arange(2)] * 6
     with pytest.warns(RuntimeWarning, match="graphs of size 2 as unreliable") as caught:
         MAPMatching(ALPHA, engine="bethe").fit(*data)
     (message,) = [str(warning.message) for warning in caught]
