@@ -73,6 +73,33 @@ def test_the_scores_are_those_the_probabilities_follow_from(links):
         assert own.log_probs[0] == pytest.approx(best - found.log_partition)
 
 
+def test_of_a_model_what_every_feature_adds():
+    rng = np.random.default_rng(4)
+    pairs = pairs_of(40, seed=4)
+    is_match = np.array(
+        [a[1:] == b[1:] for a, b in zip(pairs["id_a"], pairs["id_b"], strict=True)]
+    )
+    del pairs["probability"]
+    pairs |= {
+        "label": is_match & (rng.random(len(is_match)) < 0.8),
+        "close": rng.normal(size=len(is_match)) + 1.5 * is_match,
+        "old": rng.integers(0, 2, len(is_match)),
+    }
+    names = {"left": "id_a", "right": "id_b"}
+    model = pm.fit_links(pairs, label="label", **names)
+    links = pm.link(pairs, model=model, expected_links=25, **names)
+    view = links_view(links, model=model, pairs=pairs)
+    evidence = view.evidence
+    assert evidence.names[:2] == list(model.feature_names_)
+    np.testing.assert_allclose(evidence.values @ evidence.weights, view.problem.scores)
+    where = view.structure.left, view.structure.right
+    for k in (0, 1, 50):
+        pair = view.left[where[0][k]], view.right[where[1][k]]
+        row = list(zip(pairs["id_a"], pairs["id_b"], strict=True)).index(pair)
+        column = evidence.names.index("close")
+        assert evidence.values[k, column] == pairs["close"][row]
+
+
 def test_approximate_pairs_have_their_intervals(links):
     is_exact = links["is_exact"].copy()
     own = np.isin(links["id_a"], [f"a{k}" for k in range(5)])

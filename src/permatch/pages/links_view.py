@@ -5,19 +5,34 @@ from typing import Any
 
 import numpy as np
 
+from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError
+from permatch.estimators import BaseMatcher
 from permatch.linking import Links
+from permatch.linking.models import features_of, model_columns
+from permatch.linking.pairs import choose_roles, read_pairs
 from permatch.pages.explorer_page import count
 from permatch.pages.match_view import DECISIONS, Evidence, MatchView
+from permatch.problems import Structure
 
 
-def links_view(links: Links, *, n_best: int = 10, node: str | None = None) -> MatchView:
+def links_view(
+    links: Links,
+    *,
+    model: BaseMatcher | None = None,
+    pairs: Any = None,
+    n_best: int = 10,
+    node: str | None = None,
+) -> MatchView:
     """Return the pairs of a table of links.
 
     Parameters
     ----------
     links : Links
         As `permatch.link` returns them.
+    model, pairs : BaseMatcher and table, optional
+        The model and the table that `permatch.link` was given, to show what each feature
+        adds; default: the log-odds of a pair as a whole.
     n_best : int
         How many of the most probable sets of links to list for a component.
     node : str, optional
@@ -50,7 +65,7 @@ def links_view(links: Links, *, n_best: int = 10, node: str | None = None) -> Ma
     view = MatchView(
         name="",
         title="Links",
-        lead=_lead(links),
+        lead=_lead(links, odds.structure),
         how=_how_found(links),
         table="permatch link --out (in Python, Links.write) writes all pairs to a table.",
         problem=problem,
@@ -62,10 +77,7 @@ def links_view(links: Links, *, n_best: int = 10, node: str | None = None) -> Ma
         alone_right=links["no_partner_right"][rows[first_right]],
         decisions=_numbers(links["decision"][rows]),
         is_exact=n_rough == 0,
-        evidence=Evidence(
-            ["log-odds of the pair by itself", "constant added to all"],
-            np.stack([odds.scores[part.edges], np.full(len(rows), links.offset)], axis=1),
-        ),
+        evidence=_evidence(links, odds.scores[part.edges], rows, model, pairs),
         low=links["low"][rows] if is_rough.any() else None,
         high=links["high"][rows] if is_rough.any() else None,
         interval="certain" if is_rough.any() else "",
@@ -73,6 +85,28 @@ def links_view(links: Links, *, n_best: int = 10, node: str | None = None) -> Ma
         n_best=n_best,
     )
     return view if node is None else view.having(node)
+
+
+def _evidence(
+    links: Links,
+    odds: FloatArray,
+    rows: IntArray,
+    model: BaseMatcher | None,
+    pairs: Any,
+) -> Evidence:
+    """Return what the scores are made of: what a model adds, or the log-odds as a whole."""
+    constant = np.full(len(rows), links.offset)
+    if model is None:
+        names = ["log-odds of the pair by itself", "constant added to all"]
+        return Evidence(names, np.stack([odds, constant], axis=1))
+    roles = choose_roles(*links.id_columns, {}, model_columns(model))
+    names = list(model.feature_names_ or ())
+    features = features_of(read_pairs(pairs, roles).columns, names)
+    return Evidence(
+        [*names, "against no partner of either record", "constant added to all"],
+        np.column_stack([features[rows], np.ones(len(rows)), constant]),
+        np.array([*model.coef_, -2.0 * model.unmatched_intercept_, 1.0]),
+    )
 
 
 def _names(ids: np.ndarray) -> list[str]:
@@ -87,12 +121,10 @@ def _numbers(words: np.ndarray) -> Any:
     return found
 
 
-def _lead(links: Links) -> str:
+def _lead(links: Links, structure: Structure) -> str:
     n_links, n_review = (
         int((links["decision"] == word).sum()) for word in ("link", "review")
     )
-    assert links.problem is not None
-    structure = links.problem.structure
     return (
         f"{structure.n_left:,} left and {count(structure.n_right, 'right record')}, "
         f"{count(len(links), 'candidate pair')}; {n_links:,} linked, "
