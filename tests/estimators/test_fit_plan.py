@@ -10,7 +10,7 @@ from scipy.optimize import check_grad
 import permatch as pm
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import check_data_set
-from permatch.estimators.fit_plan import in_words, plan_fit
+from permatch.estimators.fit_plan import in_words, is_close, plan_fit
 from permatch.estimators.scaling import design
 from permatch.graphs import BipartiteGraph
 from permatch.inference.learning import FitEngine, SamplingFitEngine
@@ -218,3 +218,16 @@ def test_without_a_budget_inference_is_as_ever(rng):
     model = pm.MAPMatching(budget=None).fit(*data)
     assert model.is_exact_
     assert model.engine_report_ is None
+
+
+@pytest.mark.parametrize(
+    ("n_approximate", "n_checked", "largest_error", "is_silent"),
+    [(0, 0, np.nan, True), (2, 2, 0.009, True), (2, 2, 0.011, False), (2, 1, 0.009, False),
+     (1, 0, np.nan, False), (1, 1, np.nan, False)],
+)  # fmt: skip
+def test_no_warning_within_the_tolerance(
+    n_approximate, n_checked, largest_error, is_silent
+):
+    report = {"n_approximate": n_approximate, "n_checked": n_checked}
+    report |= {"largest_error": largest_error}
+    assert is_close(report, pm.AutoEngine()) is is_silent

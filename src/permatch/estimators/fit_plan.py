@@ -229,6 +229,14 @@ def _time(seconds: float) -> str:
     return seconds_in_words(math.log2(max(seconds, 1e-9)))
 
 
+def is_close(report: dict[str, Any], engine: Any) -> bool:
+    """Tell whether all of a fit was exact, or is known to be within the engine's `tol`."""
+    is_checked = report["n_checked"] == report["n_approximate"]
+    return not report["n_approximate"] or (
+        is_checked and report["largest_error"] <= getattr(engine, "tol", 0.0)
+    )
+
+
 def in_words(report: dict[str, Any]) -> str:
     """Say what was exact, what was not, and how far off that may be."""
     if not report["n_approximate"] and not report["n_sampled"]:

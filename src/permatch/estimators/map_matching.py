@@ -11,7 +11,7 @@ from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet, with_weight
 from permatch.estimators.convergence import warn_caller
-from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, plan_fit
+from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, is_close, plan_fit
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.problem import LinearProblem, MatchingProblem
 from permatch.estimators.scaling import design
@@ -60,8 +60,8 @@ class MAPMatching(BaseMatcher):
         Seconds that a fit with "auto" should take, by estimate.  Components that would take
         it longer are approximated by belief propagation (`Bethe`), or by samplers where
         they are dense squares of perfect matchings and there is time; ``engine_report_``
-        and a warning say so.  None: all inference is as in `permatch.infer`, however long
-        that takes.
+        says so, and a warning unless they are known to be off by no more than the engine's
+        `tol`.  None: all inference is as in `permatch.infer`, however long that takes.
     solver : {"lbfgs", "bfgs"}
         Limited-memory BFGS, or the full BFGS of the paper, which supports no bounds.
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
@@ -246,7 +246,7 @@ class MAPMatching(BaseMatcher):
     def _warn(self, optimum: Any) -> None:
         super()._warn(optimum)
         report = self.engine_report_
-        if report is not None and report["n_approximate"]:
+        if report is not None and not is_close(report, find_engine(self.engine)):
             warn_caller(
                 f"the fit is approximate: {in_words(report)}. Raise budget to spend more "
                 "time, or set it to None (--budget inf) for no limit.",

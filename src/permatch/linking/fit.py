@@ -30,6 +30,7 @@ def fit_links(
     alphas: Sequence[float] | None = None,
     cv: int = 5,
     engine: Any = "auto",
+    budget: float | None = 120.0,
     tol: float = 1e-4,
     random_state: Any = 0,
     n_jobs: int | None = None,
@@ -64,6 +65,8 @@ def fit_links(
         Number of folds.
     engine : str or engine object
         Computes the probabilities, as in `MAPMatching`.  "bethe" is fast and close.
+    budget : float or None
+        Seconds that the fit should take with engine "auto", as in `MAPMatching`.
     tol : float
         How well the fit is to converge, as in `MAPMatching`.
     random_state : int, RandomState or None
@@ -123,6 +126,7 @@ def fit_links(
         )
     options: dict[str, Any] = {
         "engine": engine,
+        "budget": budget,
         "unmatched": "any",
         "tol": tol,
         "n_jobs": n_jobs,
