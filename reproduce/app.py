@@ -10,6 +10,7 @@ from reproduce.commands.house import house
 from reproduce.commands.linking import linking
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
 from reproduce.commands.silhouettes import silhouettes
+from reproduce.commands.tracking import tracking
 
 PROGRAM = "python -m reproduce"
 
@@ -42,8 +43,9 @@ def reproduce() -> None:
     """Repeat the experiments of the paper, and those beyond it.
 
     The silhouettes need no data.  The house experiment needs the CMU House
-    frames, the others the LETOR folders.  Set their location with --data DIR
-    or the environment variable PERMATCH_DATA.  The default command is all.
+    frames, linking the tables of DBLP-ACM, tracking the boxes of TUD-Campus,
+    the others the LETOR folders.  Set their location with --data DIR or the
+    environment variable PERMATCH_DATA.  The default command is all.
 
     [bold]Examples[/bold]
 
@@ -60,6 +62,7 @@ app.command("all", cls=Command)(everything)
 app.command(cls=Command)(silhouettes)
 app.command(cls=Command)(house)
 app.command(cls=Command)(linking)
+app.command(cls=Command)(tracking)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

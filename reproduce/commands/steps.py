@@ -85,6 +85,7 @@ class Part:
     write: Callable[[list[dict[str, Any]], Any], None]
     report: Callable[[Console, Any], None]
     has_page: bool = False
+    has_json: bool = False
 
     @property
     def kept(self) -> Path:
@@ -101,8 +102,8 @@ def finish(part: Part) -> None:
         part.write(rows, summary)
         with printing() as console:
             part.report(console, summary)
-            endings = ("jsonl", "csv", "html") if part.has_page else ("jsonl", "csv")
-            every = ", ".join([*endings, *FIGURES])
+            endings = ["html"] * part.has_page + ["json"] * part.has_json
+            every = ", ".join(["jsonl", "csv", *endings, *FIGURES])
             console.print(f"Written: {part.stem}.{{{every}}}", soft_wrap=True)
 
 

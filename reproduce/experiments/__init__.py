@@ -10,6 +10,7 @@ from reproduce.experiments import (
     ohsumed_sample_size,
     rank_runtime,
     silhouette_sample_size,
+    tracking,
 )
 from reproduce.experiments.rows import RowFile, read_rows
 
@@ -23,4 +24,5 @@ __all__ = [
     "rank_runtime",
     "read_rows",
     "silhouette_sample_size",
+    "tracking",
 ]

@@ -15,6 +15,9 @@ HEADINGS = {
     "log_loss": ("log-loss", 4),
     "idf1": ("IDF1", 3),
     "mota": ("MOTA", 3),
+    "switches": ("switches", 1),
+    "misses": ("misses", 1),
+    "false_positives": ("false positives", 1),
 }
 
 
