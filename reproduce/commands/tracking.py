@@ -39,9 +39,7 @@ def tracking(
             "with gt.txt of TUD-Campus, or its parent if it is called 'tud_campus'"
         ),
     ] = None,
-    quick: Annotated[
-        bool, quick_option("Fewer gaps and repeats, a minute or two.")
-    ] = False,
+    quick: Annotated[bool, quick_option("Fewer gaps and repeats, a minute.")] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
     debug: Debug = False,
@@ -89,10 +87,8 @@ def tracking_part(config: "Config", folder: Path, is_quick: bool, jobs: int) -> 
         links = [line for line in summary if line["task"] == "links_time"]
         draw(stem, lambda axes: measure_by_gap(links, "brier", axes))
         last = datetime.fromtimestamp(stem.with_suffix(".jsonl").stat().st_mtime, tz=UTC)
-        day = last.date().isoformat()
-        write_json(
-            stem.with_suffix(".json"), _as_data(config, rows, summary, is_quick, day)
-        )
+        found = _as_data(config, rows, summary, is_quick, last.date().isoformat())
+        write_json(stem.with_suffix(".json"), found)
         tracking_page(config, campus, rows).write(stem.with_suffix(".html"))
 
     return Part(

@@ -189,7 +189,7 @@ def lessons(
 
     follow(boxes, teach, max_missed, frames)
     kept = [k for k, graph in enumerate(graphs) if graph.n_left + graph.n_right]
-    times = first + np.array(kept, dtype=int)[:, None] + [-1, 0]
+    times = np.array([(first + k - 1, first + k) for k in kept], dtype=int)
     n_links = sum(int((matching >= 0).sum()) for matching in matchings)
     known = [graphs[k] for k in kept], [matchings[k] for k in kept]
     return FramePairs(*known, times, n_links, 0)

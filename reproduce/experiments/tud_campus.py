@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from permatch.datasets import Boxes, read_mot
-from permatch.errors import InvalidOptionError
-from reproduce.experiments.letor_folds import DATA_VARIABLE
+from reproduce.experiments import folders
 
 FOLDER = "tud_campus"
 SPLITS = ("time", "people")
@@ -96,39 +95,8 @@ def thin_out(boxes: Boxes, stride: int, phase: int) -> Boxes:
 
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder with the true boxes.
-
-    Parameters
-    ----------
-    data : path, optional
-        That folder, or one that holds it as ``tud_campus``; None looks where the
-        environment variable ``PERMATCH_DATA`` says.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    InvalidOptionError
-        If it is missing; the message lists the folders searched.
-    """
-    wanted = f"the ground truth of TUD-Campus ({_FILE}) is required"
-    given = os.environ.get(DATA_VARIABLE) if data is None else data
-    if not given:
-        raise InvalidOptionError(
-            f"{wanted}, but no folder was given. Use --data DIR or set {DATA_VARIABLE}."
-        )
-    root = Path(given)
-    source = DATA_VARIABLE if data is None else "--data"
-    for folder in (root, root / FOLDER):
-        if (folder / _FILE).is_file():
-            return folder
-    raise InvalidOptionError(
-        f"{wanted}, but found neither in {root} nor in {root / FOLDER}. Set {source} to "
-        "the folder that contains the file."
-    )
+    """Return the folder with the true boxes; see `folders.find_folder`."""
+    return folders.find_folder("the ground truth of TUD-Campus", FOLDER, (_FILE,), data)
 
 
 def load_campus(data: str | os.PathLike[str] | None = None) -> Campus:

@@ -17,14 +17,14 @@ _VERDICTS = {1: "ahead", 0: "open", -1: "behind"}
 _SPLITS = {
     "links_time": (
         "Links, split by time",
-        "Learned from one half of the frames, tested on the other, and the other way round. "
-        "Some people are in both halves; the features know nothing of looks.",
+        "Learned from one half of the frames, tested on the other, and vice versa. Some "
+        "people are in both halves; the features know nothing of looks.",
     ),
     "links_people": (
         "Links, split by people",
-        "Learned from every second person in all frames, tested on the others, and the "
-        "other way round: nobody is in both parts. With fewer people in a frame there is "
-        "less to confuse, so all methods do better.",
+        "Learned from every second person in all frames, tested on the others, and vice "
+        "versa: nobody is in both parts. With fewer people in a frame there is "
+        "less to confuse.",
     ),
 }
 
@@ -56,7 +56,7 @@ def tracking_page(config: Config, campus: Campus, rows: Sequence[Row]) -> Page:
     for task, (title, text) in _SPLITS.items():
         page.add_heading(title)
         page.add_text(text)
-        _add_links(page, [line for line in lines if line["task"] == task])
+        _add_links(page, title, [line for line in lines if line["task"] == task])
     page.add_heading("Tracks")
     _add_tracks(page, [line for line in lines if line["task"] == "tracks"])
     page.add_heading("Ahead and behind")
@@ -81,16 +81,16 @@ def _add_setting(page: Page, config: Config, rows: Sequence[Row]) -> None:
         "All learners see the same features: intersection over union, distances, ratios of "
         "sizes; and of single boxes, how near the border they are and how much others "
         "overlap them. Permatch learns one score per pair, birth and death. Logistic "
-        "regression sees the features of the pair and of both boxes; its links are the best "
-        "assignment above a threshold. IoU + Hungarian is the assignment with the largest "
-        "sum of intersections over unions, above a threshold; its probabilities come from "
-        "logistic regression on the intersection over union. Penalties are chosen by "
-        "cross-validation over blocks of time within the training part, thresholds by F1 "
-        "on it. Permatch has no threshold."
+        "regression sees the features of the pair and of both boxes; its links are the "
+        "best assignment above a threshold. IoU + Hungarian is the assignment with the "
+        "largest sum of intersections over unions, above a threshold; its probabilities "
+        "come from logistic regression on the intersection over union. Penalties are "
+        "chosen by cross-validation over blocks of time within the training part, "
+        "thresholds by F1 on it. Permatch has no threshold."
     )
 
 
-def _add_links(page: Page, lines: Sequence[Row]) -> None:
+def _add_links(page: Page, title: str, lines: Sequence[Row]) -> None:
     for measure, better in (("f1", "Higher"), ("brier", "Lower")):
         words = "; ".join(
             f"gap {line['gap']}, {_LABELS[line['method']]}: {line[measure]['mean']:.3f}"
@@ -102,21 +102,22 @@ def _add_links(page: Page, lines: Sequence[Row]) -> None:
                 figure_svg(figure),
                 f"{HEADINGS[measure][0]} by gap. {better} is better. Bars: one standard "
                 "deviation over repeats.",
-                f"{HEADINGS[measure][0]} by gap: {words}.",
+                f"{title}, {HEADINGS[measure][0]} by gap: {words}.",
                 is_narrow=True,
             )
     for gap in sorted({line["gap"] for line in lines}):
         own = [line for line in lines if line["gap"] == gap]
         frames = "frame" if gap == 1 else "frames"
-        page.add_html(measure_table(own, _LABELS, _LINKS, f"Boxes {gap} {frames} apart."))
+        caption = f"{title}: boxes {gap} {frames} apart."
+        page.add_html(measure_table(own, _LABELS, _LINKS, caption))
 
 
 def _add_tracks(page: Page, lines: Sequence[Row]) -> None:
     page.add_text(
         "A Kalman filter per track predicts where it will be; links decide who is who, who "
-        "is new and who is missed. Only the links differ: IoU + Hungarian with a threshold, "
-        "or the likeliest matching of a model that learned from the training half. "
-        "Thresholds, and how long a missed track is kept, are chosen by IDF1 on the "
+        "is new and who is missed. Only the links differ: IoU + Hungarian with a "
+        "threshold, or the likeliest matching of a model that learned from the training "
+        "half. Thresholds, and how long a missed track is kept, are chosen by IDF1 on the "
         "training half. py-motmetrics judges the tracks against the true boxes, so that "
         "dropped boxes count as misses whatever the method."
     )
@@ -128,9 +129,9 @@ def _add_tracks(page: Page, lines: Sequence[Row]) -> None:
 
 def _add_leads(page: Page, rows: Sequence[Row]) -> None:
     page.add_text(
-        "Differences between permatch and its rivals, paired by repeat, turned so that more "
-        "is better for permatch, with 95 % intervals. Open: the interval includes zero. "
-        "Repeats differ in what the imitated detector finds, not in the scene: the "
+        "Differences between permatch and its rivals, paired by repeat, turned so that "
+        "more is better for permatch, with 95 % intervals. Open: the interval includes "
+        "zero. Repeats differ in what the imitated detector finds, not in the scene: the "
         "intervals tell nothing about other videos."
     )
     cells = []
