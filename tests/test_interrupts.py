@@ -5,6 +5,8 @@ The bound is on deafness, not on speed: each of them would go on for minutes at 
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -157,3 +159,55 @@ def test_an_interrupt_as_a_kernel_returns_is_one(monkeypatch, free):
         monkeypatch.setattr(pm.Frontier, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         pm.infer(np.zeros((2, 2)), "frontier", unmatched_left=free, unmatched_right=free)
+
+
+# A fit that tells when it evaluates, started as from a shell.
+FIT = """
+import signal, sys
+from permatch.cli.main import app
+from permatch.objectives import MatchingLikelihood
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+whole = MatchingLikelihood.evaluate
+
+
+def told(self, coef):
+    print("evaluation", flush=True)
+    return whole(self, coef)
+
+
+MatchingLikelihood.evaluate = told
+app(["match", "fit", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("more", [[], ["--cv", "--folds", "2"]])
+def test_ctrl_c_from_outside_writes_the_best_model_so_far(tmp_path, rng, more):
+    table, path = tmp_path / "pairs.csv", tmp_path / "model.json"
+    lines = ["graph,left,right,label,x,y"]
+    for g in range(6):
+        for i in range(16):
+            for j in range(16):
+                is_match = int(i == j and i > 2)
+                x, y = rng.normal(size=2) + 2.0 * is_match
+                lines.append(f"g{g},a{i},b{j},{is_match},{x:.4f},{y:.4f}")
+    table.write_text("\n".join(lines))
+    options = [str(table), "--model", str(path), "--alpha" if not more else "--alphas"]
+    options += ["1e-9" if not more else "1,1e-3,1e-6,1e-9", *more]
+    with subprocess.Popen(
+        [sys.executable, "-c", FIT, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as fit:
+        for _ in range(6):
+            assert fit.stdout.readline() == "evaluation\n"
+        fit.send_signal(signal.SIGINT)
+        _, errors = fit.communicate(timeout=120)
+    assert fit.returncode == 130, errors
+    assert f"the best model so far is in {path}." in errors
+    model = pm.load(path)
+    assert model.coef_.any()
+    assert not model.is_converged_
