@@ -131,6 +131,24 @@ def test_link_show_writes_a_page(tmp_path):
     assert "would overwrite an input" in result.stderr
 
 
+def test_link_show_with_a_model_has_its_features(files, tmp_path):
+    table, model, out = tmp_path / "p.csv", tmp_path / "m.json", tmp_path / "page.html"
+    lines = (files / "edges.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines if line.startswith(("graph", "monday"))]
+    table.write_text("\n".join(",".join(cells[1:]) for cells in rows))
+    options = ("--alpha", 1, "--unmatched", "any")
+    assert call("match", "fit", table, "-m", model, *options).exit_code == OK
+    result = call("link", "show", table, "--model", model, "-o", out)
+    assert result.exit_code == OK, result.output
+    html = out.read_text(encoding="utf-8")
+    assert '"features": ["distance", "overlap", "against no partner' in html
+    result = call("link", "show", "-", "--model", model, "-o", out, input=table.read_text())
+    assert result.exit_code == OK, result.output
+    assert '"features": ["log-odds of the pair by itself"' in out.read_text("utf-8")
+    result = call("link", "show", table, "--model", model, "-o", model)
+    assert "would overwrite an input" in result.stderr
+
+
 def test_rank_show_writes_a_page(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = call("rank", "show", files / "r.json", files / "lists.txt", "--query", 12)

@@ -10,6 +10,7 @@ from permatch.cli.link.steps import find_links
 from permatch.cli.shared.options import Page, optional
 from permatch.cli.shared.steps import (
     check_target,
+    load_kind,
     nothing_written_if_interrupted,
     refuse_id,
 )
@@ -37,8 +38,9 @@ def show(
     that compete for partners, the least certain first.  An open group is drawn
     with its records, each with the probability of having no partner, and its
     pairs; below stand their probabilities, one-to-one and by themselves, their
-    decisions, and the most probable sets of links.  Of a table too large for a
-    page it shows the uncertain part and says what is left out.
+    decisions, and the most probable sets of links.  Select a pair to see what
+    its score is made of, with --model what each feature adds.  Of a table too
+    large for a page it shows the uncertain part and says what is left out.
 
     [bold]Examples[/bold]
 
@@ -47,12 +49,16 @@ def show(
       permatch link show pairs.csv --node a17
     """
     with nothing_written_if_interrupted():
-        check_target(out, "--out", table)
+        check_target(out, "--out", table, linking.model and str(linking.model))
         links, _ = find_links(table, linking)
+        from permatch.estimators import BaseMatcher
         from permatch.pages.links_view import links_view
         from permatch.pages.match_explorer import write_match_page
 
-        view = links_view(links, n_best=k, node=node)
+        model = None
+        if linking.model is not None and table != "-":  # which is read only once
+            model = load_kind(linking.model, BaseMatcher)
+        view = links_view(links, model=model, pairs=table, n_best=k, node=node)
         if view.only is not None and not len(view.only):
             every = sorted({*view.left, *view.right})
             refuse_id("--node", node, every, "the table has no record")
