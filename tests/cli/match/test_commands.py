@@ -577,6 +577,23 @@ def test_a_fit_tells_what_it_does_before_it_begins(call, tmp_path, rng):
     assert "inference 1 component solved exactly" in " ".join(result.stdout.split())
 
 
+def test_alpha_is_chosen_on_one_component_by_entity(call, tmp_path, rng):
+    table, path = tmp_path / "one.csv", tmp_path / "m.json"
+    rows = [["left", "right", "label", "x"]]
+    for i in range(30):
+        for j in (i, (i + 1) % 30):
+            is_link = int(i == j and i % 3 > 0)
+            rows.append([f"a{i}", f"b{j}", is_link, 2.0 * is_link + rng.normal()])
+    table.write_text("".join(f"{','.join(map(str, row))}\n" for row in rows))
+    options = ["--cv", "--folds", "3", "--alphas", "0.1,1,10", "--json"]
+    result = call("fit", table, "-m", path, *options)
+    assert result.exit_code == OK, result.stderr
+    assert "the folds are made of nodes, matched ones together" in result.stderr
+    assert json.loads(result.stdout)["n_splits"] == 3
+    result = call("fit", table, "-m", path, "--cv", "--folds", "21")
+    assert_failed(result, "at most the number of pairs that match, 20")
+
+
 @pytest.mark.parametrize("budget", ["0", "-1", "nan"])
 def test_a_budget_is_a_time(call, tables, tmp_path, budget):
     result = call("fit", tables[0], "-m", tmp_path / "m.json", "--budget", budget)

@@ -25,6 +25,7 @@ from permatch.cli.match.report import (
 from permatch.cli.match.steps import (
     advice,
     columns_of,
+    count_parts,
     decide,
     divide,
     load_for,
@@ -134,8 +135,8 @@ def fit(
             held_out = read_table(valid, read_as, table.feature_names)
         data = table
         if penalty.cv and held_out is None:
-            data, things = divide(table, penalty.n_folds)
-            check_folds(penalty.n_folds, len(data.graphs), things, "--valid")
+            data, things = divide(table, penalty.n_folds, has_entities=True)
+            check_folds(penalty.n_folds, *count_parts(data, things), "--valid")
             note_parts(data, things)
         more: dict[str, Any] = {"feature_names": table.feature_names}
         if penalty.cv and held_out is not None:

@@ -41,18 +41,40 @@ def read_table(
         raise FeatureCountError(f"{edges}: {err}") from err
 
 
-def divide(table: "EdgeTable", n_folds: int) -> "tuple[EdgeTable, str]":
+def divide(
+    table: "EdgeTable", n_folds: int, *, has_entities: bool = False
+) -> "tuple[EdgeTable, str]":
     """Return a table to make folds of, and what its parts are called.
 
-    One with fewer graphs than folds is divided into its connected components.
+    One with fewer graphs than folds is divided into its connected components.  If these are
+    too few as well, a single graph is left whole for those who split it by entity.
     """
     if len(table.graphs) >= n_folds:
         return table, "graphs"
-    return table.split_components(), "components"
+    parts = table.split_components()
+    if has_entities and len(parts.graphs) < n_folds and len(table.graphs) == 1:
+        return table, "entities"
+    return parts, "components"
+
+
+def count_parts(table: "EdgeTable", things: str) -> tuple[int, str]:
+    """Return how many folds a table can have at most, and of what."""
+    if things != "entities":
+        return len(table.graphs), things
+    from permatch.labels import check_known
+
+    (known,) = check_known(table.graphs, table.matchings)
+    return int(known.is_match.sum()), "pairs that match"
 
 
 def note_parts(table: "EdgeTable", things: str) -> None:
-    """Say so if the folds are made of components."""
+    """Say so if the folds are made of components, or of entities."""
+    if things == "entities":
+        typer.echo(
+            "note: fewer graphs and components than folds; the folds are made of nodes, "
+            "matched ones together, and pairs between folds are left out",
+            err=True,
+        )
     if things == "components":
         typer.echo(
             f"note: fewer graphs than folds; the folds are made of the "
