@@ -192,11 +192,9 @@ def test_a_page_shows_what_its_code_prints(path):
         pytest.importorskip("stonesoup")
     text, pictures = page_text.refreshed(path)
     shown = path.read_text(encoding="utf-8")
-    changes = difflib.unified_diff(
-        shown.splitlines(), text.splitlines(), "shown", "printed"
-    )
+    changes = list(difflib.unified_diff(shown.splitlines(), text.splitlines()))
     advice = f"make docs-refresh PAGES=docs/{name_of(path)}"
-    assert "\n".join(changes) == "", advice
+    assert not changes, "\n".join([advice, *changes])
     assert [picture.name for picture in pictures] == [], advice
 
 
