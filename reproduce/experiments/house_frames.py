@@ -15,7 +15,7 @@ from permatch._types import FloatArray
 from permatch.errors import InvalidPointsError
 from permatch.graphs import BipartiteGraph
 from permatch.pages.demo_learning import Pairs
-from reproduce.experiments import folders
+from reproduce.experiments.folders import find_folder as find
 
 FOLDER = "cmu_house"
 PARTS = ("train", "validation", "test")
@@ -68,7 +68,7 @@ class House:
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder with the arrays; see `folders.find_folder`."""
-    return folders.find_folder("the CMU House data", FOLDER, (_CONTEXTS, _POINTS), data)
+    return find("the CMU House data", FOLDER, (_CONTEXTS, _POINTS), data)
 
 
 def load_house(data: str | os.PathLike[str] | None = None) -> House:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from permatch.datasets import Boxes, read_mot
-from reproduce.experiments import folders
+from reproduce.experiments.folders import find_folder as find
 
 FOLDER = "tud_campus"
 SPLITS = ("time", "people")
@@ -96,7 +96,7 @@ def thin_out(boxes: Boxes, stride: int, phase: int) -> Boxes:
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder with the true boxes; see `folders.find_folder`."""
-    return folders.find_folder("the ground truth of TUD-Campus", FOLDER, (_FILE,), data)
+    return find("the ground truth of TUD-Campus", FOLDER, (_FILE,), data)
 
 
 def load_campus(data: str | os.PathLike[str] | None = None) -> Campus:
