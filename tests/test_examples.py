@@ -32,6 +32,8 @@ ROOMS = (
 # These take minutes: their examples are read, options and all, but nothing is computed.
 # They have tests of their own, on less.
 ONLY_READ = ("demo",)
+#: Commands whose examples speak of files.
+ROOMS_WITH_FILES = ("infer", "link", "match", "rank")
 # These talk to servers that are not there.
 NOT_RUN = ("curl",)
 
@@ -103,11 +105,12 @@ def samples(tmp_path_factory):
     """The files that the examples speak of, for graphs and for lists."""
     folder = tmp_path_factory.mktemp("samples")
     rng = np.random.default_rng(0)
-    for name in ("infer", "match", "rank"):
+    for name in ROOMS_WITH_FILES:
         (folder / name).mkdir()
     _write_scores(folder / "infer", rng)
     _write_tables(folder / "match", rng)
     _write_lists(folder / "rank", rng)
+    _write_pairs(folder / "link")
     return folder
 
 
@@ -163,6 +166,12 @@ def _write_lists(folder, rng):
     (folder / "scores.txt").write_text("".join(f"{score}\n" for score in scores))
 
 
+def _write_pairs(folder):
+    rows = [(i, i + k, p) for i in range(1500) for k, p in ((0, 0.8), (1, 0.04))]
+    text = "".join(f"a{i},b{j},a{i},b{j},{p},{p}\n" for i, j, p in rows)
+    (folder / "pairs.csv").write_text("left,right,id_a,id_b,probability,p\n" + text)
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """A folder with the programs that the examples call, to be found first."""
@@ -179,13 +188,15 @@ def test_example_in_help(samples, programs, tmp_path, monkeypatch, capsys, name,
     room = re.search(r"permatch (\w+)", line)[1]
     for name in ("data", "letor"):
         (tmp_path / name).mkdir()
-    if room in ("infer", "match", "rank"):
+    if room in ROOMS_WITH_FILES:
         shutil.copytree(samples / room, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     if ".parquet" in line:
         pandas = pytest.importorskip("pandas", reason="needs the extra 'tables'")
         pytest.importorskip("pyarrow", reason="needs the extra 'tables'")
         pairs = {"left": ["ann", "bob"], "right": ["x", "x"], "score": [1.0, 0.5]}
+        if room == "link":
+            pairs["probability"] = [0.5, 0.3]
         pandas.DataFrame(pairs).to_parquet("pairs.parquet")
         if room == "match":
             pandas.read_csv("train.csv").to_parquet("train.parquet")
@@ -195,8 +206,11 @@ def test_example_in_help(samples, programs, tmp_path, monkeypatch, capsys, name,
         _run_in_shell(line, programs)
     else:
         _run_here([word.replace("~", str(tmp_path)) for word in shlex.split(line)[1:]])
-    # A search for alpha may say that a better one lies beyond those tried.
+    # A search for alpha may say that a better one lies beyond those tried, and links are
+    # summarised beside what is written.
     lines = capsys.readouterr().err.splitlines()
+    if room == "link":
+        lines = [line for line in lines if line.startswith("warning:")]
     assert [line for line in lines if not line.startswith("warning: the chosen")] == []
 
 
