@@ -31,8 +31,6 @@ from reproduce.tests.campus_folder import write_campus
 from tests.pages.accessibility import check_report
 from tests.pages.browser import needs_browser, open_page
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:motmetrics")
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):

@@ -138,7 +138,8 @@ def frame_pairs(
     Notes
     -----
     Any box may stay without a partner, whatever the training pairs show: fit
-    ``MAPMatching(unmatched="any")``.
+    ``MAPMatching(unmatched="any")``.  The names of the edge features are
+    ``permatch.features.BoxPairs.names``.
 
     Examples
     --------
