@@ -26,7 +26,7 @@ from permatch.kernels.frontier_plan import MOST_KEPT, planned_sides
 from permatch.problems import Problem, Structure
 
 # log2 of the seconds of an entry, of the entries of what takes long, and of one task.
-_LOG2_SECONDS, _LOG2_LONG, _LOG2_TASK = -26.5, 22.0, 20.0
+_LOG2_SECONDS, _LOG2_LONG, _LOG2_TASK = -27.0, 23.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)

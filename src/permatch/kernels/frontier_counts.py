@@ -38,6 +38,8 @@ from permatch.kernels.frontier import LOST
 
 _LN2 = math.log(2.0)
 _FAST = {"reassoc", "nsz", "contract"}
+# Runs that are too short to be worth their loop.
+_SHORT = 8
 
 
 @njit(cache=True, nogil=True)
@@ -78,9 +80,34 @@ def _target(digit, radix, full):
 
 
 @njit(cache=True, nogil=True)
-def _add(table, to, source, n, factor):
-    for x in range(n):
-        table[to + x] += factor * table[source + x]
+def _grid(op):
+    """Return counts and strides of the states with given digits, the longest run last.
+
+    Runs without a gap are the best; where they are short, a longer one with gaps is.
+    """
+    n_high, n_low = op[HIGH] * op[HIGH_RADIX], op[LOW] * op[LOW_RADIX]
+    outer, inner = (op[SIZE] // n_high, n_high), (op[HIGH] // n_low, n_low)
+    if op[LOW] >= _SHORT:
+        return outer, inner, (op[LOW], 1)
+    if inner[0] >= outer[0]:
+        return (op[LOW], 1), outer, inner
+    return (op[LOW], 1), inner, outer
+
+
+@njit(cache=True, nogil=True)
+def _add(table, to, source, factor, grid):
+    """Add a factor times some states to others."""
+    (n_first, by_first), (n_second, by_second), (n_third, by_third) = grid
+    for i in range(n_first):
+        for j in range(n_second):
+            shift = i * by_first + j * by_second
+            here, there = to + shift, source + shift
+            if by_third == 1:
+                for k in range(n_third):
+                    table[here + k] += factor * table[there + k]
+            else:
+                for k in range(n_third):
+                    table[here + k * by_third] += factor * table[there + k * by_third]
 
 
 @njit(cache=True, nogil=True)
@@ -88,19 +115,16 @@ def _take(table, at, to, op, keep, link):
     """Take an edge or not."""
     for x in range(op[SIZE]):
         table[to + x] = keep * table[at + x]
-    n_high, n_low = op[HIGH] * op[HIGH_RADIX], op[LOW] * op[LOW_RADIX]
-    for outer in range(0, op[SIZE], n_high):
-        for a in range(op[HIGH_RADIX]):
-            first_a, last_a = _sources(a, op[HIGH_RADIX], op[HIGH_FULL])
-            for before_a in range(first_a, last_a):
-                here, there = outer + a * op[HIGH], outer + before_a * op[HIGH]
-                for inner in range(0, op[HIGH], n_low):
-                    for b in range(op[LOW_RADIX]):
-                        first_b, last_b = _sources(b, op[LOW_RADIX], op[LOW_FULL])
-                        for before_b in range(first_b, last_b):
-                            _add(table, to + here + inner + b * op[LOW],
-                                at + there + inner + before_b * op[LOW], op[LOW], link,
-                            )  # fmt: skip
+    grid = _grid(op)
+    for a in range(op[HIGH_RADIX]):
+        first_a, last_a = _sources(a, op[HIGH_RADIX], op[HIGH_FULL])
+        for before_a in range(first_a, last_a):
+            for b in range(op[LOW_RADIX]):
+                first_b, last_b = _sources(b, op[LOW_RADIX], op[LOW_FULL])
+                for before_b in range(first_b, last_b):
+                    _add(table, to + a * op[HIGH] + b * op[LOW],
+                        at + before_a * op[HIGH] + before_b * op[LOW], link, grid,
+                    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -110,9 +134,10 @@ def _close(table, at, to, op, free, linked):
     for outer in range(op[SIZE] // (n * radix)):
         here, there = to + outer * n, at + outer * n * radix
         for x in range(n):
-            table[here + x] = free * table[there + x]
-        for digit in range(1, radix):
-            _add(table, here, there + digit * n, n, linked)
+            value = free * table[there + x]
+            for digit in range(1, radix):
+                value += linked * table[there + digit * n + x]
+            table[here + x] = value
 
 
 @njit(cache=True, nogil=True)
@@ -177,29 +202,42 @@ def _dot(table, at, back, there, n):
     return total
 
 
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _add_back(table, at, back, source, new, to, factor, grid):
+    """Add a factor times some states to others; return what passes, less the factor."""
+    (n_first, by_first), (n_second, by_second), (n_third, by_third) = grid
+    flow = 0.0
+    for i in range(n_first):
+        for j in range(n_second):
+            shift = i * by_first + j * by_second
+            here, there = to + shift, source + shift
+            if by_third == 1:
+                for k in range(n_third):
+                    new[here + k] += factor * back[there + k]
+                    flow += table[at + here + k] * back[there + k]
+            else:
+                for k in range(0, n_third * by_third, by_third):
+                    new[here + k] += factor * back[there + k]
+                    flow += table[at + here + k] * back[there + k]
+    return flow
+
+
 @njit(cache=True, nogil=True)
 def _untake(table, at, back, new, op, keep, link):
     """Fill the table before an edge; return what passes if it is not used, and if it is."""
     n, flow = op[SIZE], 0.0
     for x in range(n):
         new[x] = keep * back[x]
-    n_high, n_low = op[HIGH] * op[HIGH_RADIX], op[LOW] * op[LOW_RADIX]
-    for outer in range(0, n, n_high):
-        for a in range(op[HIGH_RADIX]):
-            after_a = _target(a, op[HIGH_RADIX], op[HIGH_FULL])
-            if after_a == op[HIGH_RADIX]:
-                continue
-            here, there = outer + a * op[HIGH], outer + after_a * op[HIGH]
-            for inner in range(0, op[HIGH], n_low):
-                for b in range(op[LOW_RADIX]):
-                    after_b = _target(b, op[LOW_RADIX], op[LOW_FULL])
-                    if after_b == op[LOW_RADIX]:
-                        continue
-                    source = there + inner + after_b * op[LOW]
-                    to = here + inner + b * op[LOW]
-                    for x in range(op[LOW]):
-                        new[to + x] += link * back[source + x]
-                    flow += _dot(table, at + to, back, source, op[LOW])
+    grid = _grid(op)
+    for a in range(op[HIGH_RADIX]):
+        after_a = _target(a, op[HIGH_RADIX], op[HIGH_FULL])
+        if after_a == op[HIGH_RADIX]:
+            continue
+        for b in range(op[LOW_RADIX]):
+            after_b = _target(b, op[LOW_RADIX], op[LOW_FULL])
+            if after_b < op[LOW_RADIX]:
+                flow += _add_back(table, at, back, after_a * op[HIGH] + after_b * op[LOW],
+                    new, a * op[HIGH] + b * op[LOW], link, grid)  # fmt: skip
     return keep * _dot(table, at, back, 0, n), link * flow
 
 
