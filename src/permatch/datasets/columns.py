@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, count
 from typing import Any, Protocol
 
 import numpy as np
@@ -237,10 +237,6 @@ def gather(
 class _Coder(dict[Any, int]):
     """Ids in order of first appearance, each with its number."""
 
-    def __missing__(self, key: Any) -> int:
-        code = self[key] = len(self)
-        return code
-
     def encode(self, block: Block, column: int) -> IntArray:
         """Return the number of every id in a column, refusing empty cells."""
         cells = block.cells[column]
@@ -257,8 +253,9 @@ class _Coder(dict[Any, int]):
                 ids = ids.tolist()
         else:
             ids = [cell.strip() for cell in cells]
-        n_known = len(self)
         try:
+            fresh = [key for key in dict.fromkeys(ids) if key not in self]
+            self.update(zip(fresh, count(len(self)), strict=False))
             codes = np.fromiter(map(self.__getitem__, ids), np.intp, len(ids))
         except TypeError as err:
             raise TableError(
@@ -267,7 +264,6 @@ class _Coder(dict[Any, int]):
             ) from err
         if isinstance(cells, Coded):
             codes = codes[cells.codes]
-        fresh = list(islice(reversed(self), len(self) - n_known))[::-1]
         for key in () if _all_named(fresh) else fresh:
             if is_empty(key) or key in _NO_IDS:
                 row = int(np.argmax(codes == self[key]))

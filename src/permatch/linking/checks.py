@@ -18,7 +18,7 @@ from permatch.linking.sources import OTHER_TOOLS
 Expected = Literal["pairs"] | float | None
 
 # Fewer rows than this say nothing about where their records come from.
-_FEWEST_ROWS, _SHARE_OF_IDS = 10, 0.1
+_FEWEST_ROWS, _FEW_ROWS, _SHARE_OF_IDS = 10, 1000, 0.1
 
 
 def check_costs(costs: LinkCosts | None) -> LinkCosts:
@@ -70,20 +70,21 @@ def warn_of_one_table(pairs: ScoredPairs) -> None:
     n_rows = len(pairs.left)
     if n_rows < _FEWEST_ROWS or left.dtype != right.dtype:
         return
-    try:
-        shared = np.intersect1d(left, right)
-        if len(shared) < _SHARE_OF_IDS * min(len(left), len(right)):
+    for rows in (slice(0, _FEW_ROWS), slice(None)):  # few rows tell most tables
+        one, other = left[pairs.left[rows]], right[pairs.right[rows]]
+        try:
+            is_less, is_more = one < other, one > other
+        except TypeError:  # ids that cannot be compared
             return
-        is_less = left[pairs.left] < right[pairs.right]
-    except TypeError:  # ids that cannot be compared
-        return
-    is_equal = left[pairs.left] == right[pairs.right]
-    if not is_equal.any() and (is_less.all() or not is_less.any()):
+        if not (is_less.all() or is_more.all()):
+            return
+    n_shared = len(set(left.tolist()).intersection(right.tolist()))
+    if n_shared >= _SHARE_OF_IDS * min(len(left), len(right)):
         warnings.warn(
-            f"{len(shared):,} ids occur on both sides, and the ids of all pairs are in the "
+            f"{n_shared:,} ids occur on both sides, and the ids of all pairs are in the "
             "same order, as if one table had been compared with itself. link links two "
             "tables: a record that occurs on both sides counts as two, and may have a "
             f"partner on each. {OTHER_TOOLS}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

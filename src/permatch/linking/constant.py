@@ -20,9 +20,6 @@ from permatch.linking.counting import (
 )
 from permatch.linking.solving import Solver
 
-# Share of the number of links that is close enough where counting takes long.
-_LESS_CLOSE = 1e-5
-
 
 def find_constant(
     solver: Solver, chances: FloatArray, expected: Expected, base: float
@@ -63,7 +60,7 @@ def _begin(
     solver: Solver, chances: FloatArray, wanted: float, base: float, *, is_bounded: bool
 ) -> Search:
     """Return how to begin: of a large table, a part says where."""
-    search = Search(close=_LESS_CLOSE) if solver.is_large else Search()
+    search = Search(close=solver.precision)
     pilot = solver.pilot()
     if pilot is None:
         return search

@@ -4,6 +4,7 @@ The columns are those named, else those that linkers write.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -183,7 +184,7 @@ class ScoredPairs:
         """The columns of the ids."""
         return self.columns.id_columns[0], self.columns.id_columns[1]
 
-    @property
+    @cached_property
     def ids(self) -> tuple[np.ndarray, np.ndarray]:
         """The ids of the records of either side."""
         (_, left), (_, right) = self.columns.ids[1:]
@@ -210,7 +211,7 @@ class ScoredPairs:
 
 def as_ids(values: list[Any]) -> np.ndarray:
     """Return ids as an array of whole numbers, or of objects."""
-    if values and all(type(value) is int for value in values):
+    if set(map(type, values)) == {int}:
         try:
             return np.array(values, dtype=np.int64)
         except OverflowError:

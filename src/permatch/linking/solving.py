@@ -27,6 +27,8 @@ _SHARE = 0.5
 _SHARE_OF_STEP = 0.1
 # Of larger tables a part is searched first, with so many pairs.
 _LARGE, _PILOT = 200_000, 20_000
+# Share of the links that counting may be off by, the more the longer it takes.
+_CLOSE = 1e-6, 1e-5, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +96,13 @@ class Solver:
         return self._affordable(1.0)
 
     @property
-    def is_large(self) -> bool:
-        """Whether counting takes long, or does so by beliefs."""
-        return self.problem.structure.n_edges >= _LARGE or self._parts[1] is not None
+    def precision(self) -> float:
+        """Share of the links to which counting is worth its time."""
+        is_large = self.problem.structure.n_edges >= _LARGE
+        if self._parts[1] is None:
+            return _CLOSE[1] if is_large else _CLOSE[0]
+        # Beliefs are no more precise than this.
+        return _CLOSE[2] if is_large else _CLOSE[1]
 
     def _affordable(self, share: float) -> BoolArray:
         """Return which components the exact engine solves within a share of the time."""
