@@ -151,8 +151,9 @@ def plan_fit(
     allowed = (1.0 - _TO_COMPARE) * budget / n_evaluations
     order = np.sort(units.seconds[np.isfinite(units.seconds)])
     n_within = np.searchsorted(np.cumsum(order), allowed, "right")
-    # Below the first that is too much, so that equal ones are treated alike.
-    limit = math.inf if n_within == len(order) else np.nextafter(order[n_within], 0.0)
+    # Below the first that is too much, so that equal ones are treated alike.  Folds of a
+    # graph have components of their own, which must not take longer either.
+    limit = allowed if n_within == len(order) else np.nextafter(order[n_within], 0.0)
     limit = min(
         max(float(limit), _LEAST_LIMIT), math.inf if auto.budget is None else auto.budget
     )

@@ -30,7 +30,7 @@ def fit_links(
     alphas: Sequence[float] | None = None,
     cv: int = 5,
     engine: Any = "auto",
-    budget: float | None = 120.0,
+    budget: float | None = 30.0,
     tol: float = 1e-4,
     random_state: Any = 0,
     n_jobs: int | None = None,
