@@ -48,6 +48,7 @@ def run(is_quick: bool) -> Report:
     scores = band(200, 6, rng)
     (ours,) = race(lambda: pm.infer(scores), repeats=repeats)
     _add_seconds(report, "perfect, band of 13, 200 x 200", ours, 0.1, pm.infer(scores))
+    _capacities(report, rng, repeats)
     return report
 
 
@@ -55,6 +56,19 @@ def solve(edges: pm.EdgeScores):
     """Return log Z, marginals and mode of edges whose nodes may stay unmatched."""
     law = pm.MatchingDistribution(edges, **FREE)
     return law.log_partition, law.marginals, law.mode()
+
+
+def _capacities(report, rng, repeats):
+    """Add a band whose right nodes may have two links, which are counted."""
+    scores = band(200, 6, rng)
+    several = {**FREE, "capacity_right": 2}
+    (ours,) = race(lambda: pm.infer(scores, **several), repeats=repeats)
+    answer = pm.infer(scores, **several)
+    what = "right nodes with two links, band of 13, 200 x 200"
+    sums = answer.marginals.sum(axis=1) + answer.unmatched_left
+    accuracy = f"left sums within {np.abs(sums - 1.0).max():.0e} of 1"
+    note = f"{answer.diagnostics.figures['width']} bits per state"
+    _add_seconds(report, what, ours, 0.5, answer, note=note, accuracy=accuracy)
 
 
 def _dense(report, rng, is_quick):
