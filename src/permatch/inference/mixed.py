@@ -228,9 +228,10 @@ def _of_counts(
     part = problem.select(np.nonzero(is_counted)[0]).problem
     plan = counts_plan(part)
     widest, seconds = min(exact_size, MOST_OPEN), math.inf if budget is None else budget
-    if plan.widest > widest or plan.log2_seconds.max() > math.log2(seconds):
-        within = "" if budget is None else f" within its budget of {budget:g} s"
-        raise too_wide(part, plan, f"auto handles at most 2^{widest} states{within}")
+    if plan.widest > widest:
+        raise too_wide(part, plan, f"auto handles at most 2^{widest} states")
+    if plan.log2_seconds.max() > math.log2(seconds):
+        raise too_wide(part, plan, f"auto has a budget of {budget:g} s")
     return plan.log2_seconds
 
 
