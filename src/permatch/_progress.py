@@ -45,6 +45,8 @@ def progress_bar(
 
 def tell(message: str, is_wanted: bool | None = None) -> None:
     """Tell a person what is about to be done; by default on terminals only."""
+    if plans.disabled:
+        return
     plans.info(message)
     if is_terminal() if is_wanted is None else is_wanted:
         sys.stderr.write(f"permatch: {message}\n")

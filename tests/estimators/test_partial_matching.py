@@ -463,3 +463,18 @@ def test_a_threshold_is_a_probability(rng):
     for wrong in (True, 1.5, "0.5"):
         with pytest.raises(errors.InvalidOptionError, match="threshold must be"):
             model.predict_links(graphs, wrong)
+
+
+def test_every_question_tells_how_nodes_may_stay_unmatched(rng):
+    model = pm.MAPMatching().fit(rng.normal(size=(5, 3, 3, 1)), [np.arange(3)] * 5)
+    edges = [0, 1, 2, 2], [0, 0, 1, 2]  # left nodes 0 and 1 want the same partner
+    graph = pm.BipartiteGraph.from_edges(*edges, np.zeros((4, 1)), 3, 3)
+    for ask in (
+        model.predict,
+        model.predict_marginals,
+        lambda one: model.distribution(*one),
+    ):
+        with pytest.raises(
+            pm.errors.InfeasibleGraphError, match="fitted with unmatched='any'"
+        ):
+            ask([graph])

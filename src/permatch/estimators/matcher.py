@@ -262,6 +262,8 @@ class BaseMatcher(LinearModel):
             Gives marginals, samples, the k best matchings and more.
         """
         (scored,) = self._score([graph]).each()
+        if self.unmatched_ != "any":
+            scored.modes()  # tells how to let nodes stay unmatched if it has to be
         return self._distribution(scored)
 
     def _learning_engine(self) -> AbstractEngine:

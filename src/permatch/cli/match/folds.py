@@ -132,7 +132,8 @@ class Method:
             more["validation"] = (held_out.graphs, held_out.matchings)
         kind = find_estimator("match", self.estimator, is_search=is_search)
         model = kind(**self.options)
-        if fit_model(model, train.graphs, train.matchings, is_shown=False, **more):
+        told = {"is_shown": False, "is_told": split.name == "1"}  # the others are alike
+        if fit_model(model, train.graphs, train.matchings, **told, **more):
             raise KeyboardInterrupt
         chances = pair_probabilities(model, test) if self.has_probabilities else None
         matchings = decide(model, test, chances, self.decision)

@@ -94,8 +94,13 @@ def load_kind(path: Path, kind: type[Model]) -> Model:
     )
 
 
-def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> bool:
-    """Fit, show warnings as single lines, and return whether Ctrl-C was pressed."""
+def fit_model(
+    model: Any, *data: Any, is_shown: bool = True, is_told: bool = True, **more: Any
+) -> bool:
+    """Fit, show warnings as single lines, and return whether Ctrl-C was pressed.
+
+    `is_shown`: a progress bar, on terminals; `is_told`: what is about to be done.
+    """
     can_talk = "verbose" in model.get_params()
     if can_talk:
         is_watched = is_shown and is_terminal()
@@ -103,7 +108,7 @@ def fit_model(model: Any, *data: Any, is_shown: bool = True, **more: Any) -> boo
     with (
         noticing_ctrl_c() as presses,
         warnings.catch_warnings(record=True) as caught,
-        telling_plans(is_shown),
+        telling_plans(is_told),
     ):
         warnings.simplefilter("always")
         model.fit(*data, **more)
@@ -140,19 +145,19 @@ class _Notes(logging.Handler):
 
 
 @contextmanager
-def telling_plans(is_shown: bool) -> Iterator[None]:
+def telling_plans(is_told: bool) -> Iterator[None]:
     """Print what a fit is about to do, also where standard error is no terminal."""
-    if not is_shown or is_terminal():  # there it is told anyway
-        yield
-        return
-    handler, level = _Notes(), plans.level
+    handler = logging.NullHandler() if is_terminal() else _Notes()
+    level, was_disabled = plans.level, plans.disabled
     plans.addHandler(handler)
     plans.setLevel(logging.INFO)
+    plans.disabled = not is_told
     try:
         yield
     finally:
         plans.removeHandler(handler)
         plans.setLevel(level)
+        plans.disabled = was_disabled
 
 
 @contextmanager
