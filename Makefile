@@ -27,7 +27,7 @@ NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs docs-refresh figures clean
+.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs docs-refresh clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -80,12 +80,6 @@ docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
 # PAGES="docs/quickstart.md docs/index.md" names some; the default is all.
 docs-refresh: $(VENV)/docs.stamp  ## run the code of the pages and rewrite the outputs that changed
 	$(VENV)/bin/python docs/_ext/page_text.py $(PAGES)
-
-figures: demo  ## update the demo's picture and numbers for README and docs
-	@mkdir -p docs/results
-	@cp permatch-demo/horse.png docs/_static/horse.png
-	@cp permatch-demo/demo.json docs/results/demo.json
-	@echo "update the numbers in README.md if they changed; make test compares them with docs/results"
 
 clean:  ## remove environments, caches and build products
 	rm -rf $(VENV) .venv-oldest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -246,9 +246,10 @@ def without_code(text: str) -> str:
 
 
 def pages() -> list[Path]:
-    """Return every page of the documentation."""
+    """Return the README and every page of the documentation."""
     left_out = {"_build", "generated"}
-    return [p for p in sorted(DOCS.rglob("*.md")) if not left_out & set(p.parts)]
+    inner = [p for p in sorted(DOCS.rglob("*.md")) if not left_out & set(p.parts)]
+    return [ROOT / "README.md", *inner]
 
 
 def main(names: list[str], tell: Callable[[str], object] = print) -> None:

@@ -1,6 +1,7 @@
 """``python -m reproduce linking``: links between DBLP and ACM."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from reproduce.commands.steps import (
     need,
     quick_option,
     write_csv,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -46,9 +48,9 @@ def linking(
     Records are split by entity (five times) and by venue: the harder split
     tests on a venue of which no pair was labelled.
 
-    Writes the rows (linking.jsonl), the figure (.png, .svg), the table (.csv)
-    and a page with all results (.html).  You can stop at any time with
-    Ctrl-C; the same command resumes.
+    Writes the rows (linking.jsonl), a figure (.png, .svg), the table (.csv),
+    the results as data (.json) and a page with all of them (.html).  You can
+    stop at any time with Ctrl-C; the same command resumes.
 
     [bold]Examples[/bold]
 
@@ -77,6 +79,9 @@ def linking_part(config: "Config", folder: Path, is_quick: bool) -> Part:
         fields = ["protocol", "method", *_MEASURES, "calibration_error"]
         write_csv(stem.with_suffix(".csv"), fields, map(_means, summary))
         draw(stem, lambda axes: reliability_curve(rows, "entities", axes), 5.0, 4.4)
+        last = datetime.fromtimestamp(stem.with_suffix(".jsonl").stat().st_mtime, tz=UTC)
+        day = last.date().isoformat()
+        write_json(stem.with_suffix(".json"), _as_data(config, rows, is_quick, day))
         linking_page(config, rows).write(stem.with_suffix(".html"))
 
     return Part(
@@ -88,7 +93,32 @@ def linking_part(config: "Config", folder: Path, is_quick: bool) -> Part:
         write=write,
         report=_report,
         has_page=True,
+        has_json=True,
     )
+
+
+def _as_data(
+    config: "Config", rows: list[dict[str, Any]], is_quick: bool, day: str
+) -> dict[str, Any]:
+    """Return all results as plain numbers and text, without where the data was found."""
+    from permatch._version import __version__
+    from reproduce.experiments.dblp_acm import effects, summarise
+
+    options = asdict(config)
+    options.pop("data")
+    return {
+        "permatch": __version__,
+        "is_quick": is_quick,
+        "date": day,
+        "config": options,
+        "summary": summarise(rows),
+        "effects": {
+            protocol: {
+                name: effect.to_json() for name, effect in effects(rows, protocol).items()
+            }
+            for protocol in config.protocols
+        },
+    }
 
 
 def _means(line: dict[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,23 @@ def _add_table(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
     )
     page.add_text(
         "Links that are no candidates count as missed. Greedy, assignment and splink keep "
-        "the classifier's probability for the links they take and give 0 to all others."
+        "the classifier's probability for the links they take and give 0 to all others. "
+        f"{_certainty(own)}"
+    )
+
+
+def _certainty(own: Sequence[Row]) -> str:
+    """Say how far off the probabilities of `pm.link` may be."""
+    widest = max(row["told"]["widest"] for row in own)
+    least = min(row["told"]["share_exact"] for row in own)
+    n_review = sum(row["told"]["n_review"] for row in own)
+    if least == 1.0:
+        return "All probabilities of pm.link on the classifier are exact."
+    return (
+        "Most candidates of a split hang together in one component, too wide to be solved "
+        "exactly; the probabilities of pm.link on the classifier lie for certain within "
+        f"intervals of at most {widest:.4f}. Pairs that these leave open, {n_review} in "
+        "all splits, are left for review and count as not linked."
     )
 
 

@@ -11,7 +11,7 @@ HEADINGS = {
     "precision": ("precision", 3),
     "recall": ("recall", 3),
     "f1": ("F1", 3),
-    "brier": ("Brier", 4),
+    "brier": ("Brier", 5),
     "log_loss": ("log-loss", 4),
     "idf1": ("IDF1", 3),
     "mota": ("MOTA", 3),

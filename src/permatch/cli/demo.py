@@ -112,7 +112,7 @@ def _linking(console: Console, found: "Linking") -> None:
 def _horse(console: Console, out: Path, jobs: int, linked: "Linking") -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
     from permatch.pages import demo_learning
-    from permatch.pages.demo_page import demo_page, save_picture
+    from permatch.pages.demo_page import demo_page
 
     setup = demo_learning.SETUP
     _heading(console, "2. Image matching: learning to match a horse")
@@ -135,7 +135,6 @@ def _horse(console: Console, out: Path, jobs: int, linked: "Linking") -> None:
     with whole_file(out / "demo.json") as file:
         file.write(found.to_json(linking=linked.to_json()))
     demo_page(linked, found).write(page)
-    save_picture(found, out / "horse.png")
 
     numbers = found.numbers
     table = _table("errors on test pairs", "unweighted", "MAP", "max-margin")

@@ -156,7 +156,7 @@ def _example(
     ]
 
 
-def _texts(table: Any) -> dict[str, str]:
+def _texts(table: Any) -> dict[Any, str]:
     """Return every record as one line of text, by its id."""
     names = ("name", "street", "born")
     lines = zip(*(table[name] for name in names), strict=True)

@@ -1,10 +1,7 @@
 """The page of `permatch demo`: two registers linked, and a horse matched."""
 
-from pathlib import Path
 from typing import Any
 
-from permatch._files import whole_file
-from permatch._optional import require
 from permatch.pages.demo_learning import METHODS, Demo, Example
 from permatch.pages.demo_linking import Linking
 from permatch.pages.html import Page, drawing, figure_svg, table
@@ -99,17 +96,6 @@ def _add_horse(page: Page, demo: Demo) -> None:
         )
     )
     _add_example(page, demo.example, n)
-
-
-def save_picture(demo: Demo, path: Path) -> None:
-    """Save the example before and after learning, one above the other, as PNG."""
-    figure_of = require("matplotlib.figure", "plots", what="a picture").Figure
-    figure = figure_of(figsize=(8.0, 5.6), layout="constrained")
-    for name, axes in zip(_PARTS, figure.subplots(2), strict=True):
-        _draw(demo.example, name, axes)
-        axes.set_title(f"{name} features", fontsize=11)
-    with whole_file(path) as file:
-        figure.savefig(file.buffer, format="png", dpi=120, metadata={"Software": None})
 
 
 def _draw(example: Example, name: str, axes: Any) -> None:
