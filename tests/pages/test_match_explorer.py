@@ -340,6 +340,23 @@ def test_exact_and_approximate_answers_are_called_so(odd_page):
             assert (view.low <= view.chances).all()
 
 
+def test_scores_far_apart_give_numbers_all_the_same():
+    graph = chain(10, 2, scale=300.0)
+    data = data_in(match_page(model_view(fitted(0.0), table_of([graph]))).render())
+    for name in ("chances", "scores", "errors", "values"):
+        assert np.isfinite(numbers_in(data[name])).all()
+    assert data["chances"]["kind"] == "f4"
+    for own in data["best"]:
+        assert np.isfinite(own["losses"]).all()
+        assert max(own["logs"]) <= 0.0
+    # What must be matched has no score of staying alone; 1 x k and k x 1 have pages.
+    for shape in ((1, 3), (3, 1), (1, 1)):
+        view = model_view(fitted(), table_of([dense(*shape, 0)]))
+        data = data_in(match_page(view).render())
+        smaller = numbers_in(data["alone_scores"][shape[0] > shape[1]])
+        assert (smaller == -np.inf).all()
+
+
 def test_a_view_without_pairs_is_a_page():
     graph = BipartiteGraph.from_edges([], [], np.zeros((0, 3)), 2, 3)
     page = match_page(model_view(fitted(0.0), table_of([graph]))).render()
