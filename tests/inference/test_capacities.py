@@ -312,6 +312,9 @@ def test_wide_components_are_refused_with_their_cost(rng, engine):
     options = {"unmatched_left": 0.0, "unmatched_right": 0.0, "capacity_right": 2}
     with pytest.raises(errors.SizeLimitError, match=r"2\^\d+ states.*30 x 30 nodes"):
         pm.infer(scores, engine, **options)
+    brief = pm.AutoEngine(budget=1e-6)
+    with pytest.raises(errors.SizeLimitError, match="auto has a budget of 1e-06 s"):
+        brief.infer(scores[:8, :8], **options)
     some = pm.Frontier(max_width=4)
     with pytest.raises(errors.SizeLimitError, match=r"max_width=\d+\)"):
         some.infer(scores[:6, :6], **options)

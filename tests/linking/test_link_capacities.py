@@ -112,3 +112,9 @@ def test_capacities_are_checked(rng, capacity):
     pairs, _ = table(rng)
     with pytest.raises(errors.InvalidOptionError, match="capacity_right must be"):
         pm.link(pairs, capacity_right=capacity)
+
+
+def test_what_takes_too_long_can_be_allowed(rng):
+    pairs, _ = table(rng, 9, 9, 0.7)
+    with pytest.raises(errors.SizeLimitError, match=r"budget .* 1e-06 s.*or raise budget"):
+        pm.link(pairs, capacity_right=2, expected_links=None, budget=1e-6)

@@ -272,7 +272,8 @@ def solve_with_counts(
 def _check(problem: Problem, plan: CountsPlan, max_width: int, at_once: int) -> None:
     """Refuse components that are wider than `max_width`, or need too much memory."""
     if plan.widest > max_width:
-        raise too_wide(problem, plan, f"Frontier handles at most 2^{max_width} states")
+        limit = f"Frontier handles at most 2^{max_width} states"
+        raise too_wide(problem, plan, limit, allow_width(plan))
     log2_bytes = plan.largest + math.log2(at_once)
     if log2_bytes > math.log2(LITTLE):
         left = math.log2(max(available_memory(), 1.0))
@@ -280,8 +281,18 @@ def _check(problem: Problem, plan: CountsPlan, max_width: int, at_once: int) -> 
             raise too_wide(problem, plan, f"{bytes_in_words(left)} of memory are available")
 
 
-def too_wide(problem: Problem, plan: CountsPlan, limit: str) -> SizeLimitError:
-    """Return the error to raise for the widest component."""
+def allow_width(plan: CountsPlan) -> str:
+    """Return how to allow the widest component."""
+    return f"allow it: engine=permatch.Frontier(max_width={plan.widest})"
+
+
+def too_wide(
+    problem: Problem, plan: CountsPlan, limit: str, allow: str = ""
+) -> SizeLimitError:
+    """Return the error to raise for the widest component.
+
+    `limit` says what it exceeds, `allow` how to allow it nevertheless, if it is feasible.
+    """
     c = int(plan.width.argmax())
     structure = problem.structure
     n, k = (int(sizes[c]) for sizes in structure.components.sizes)
@@ -293,12 +304,11 @@ def too_wide(problem: Problem, plan: CountsPlan, limit: str) -> SizeLimitError:
             f"{bytes_in_words(plan.log2_bytes[c])} of memory"
         )
     width = math.ceil(plan.width[c])
-    allow = f", or allow it: engine=permatch.Frontier(max_width={width})"
     return SizeLimitError(
         f"{limit}; counting the links of every node takes {'' if is_known else 'at least '}"
         f"2^{width} states. It would take {cost} for a component of {n} x {k} nodes and "
         f"{int(structure.components.n_edges[c])} edges. No other engine counts links. "
         "Leave out candidates that hardly matter, lower the capacities, or lift them "
         "(math.inf; an unmatched score of 0 then makes it simple)"
-        f"{allow if is_known else ''}."
+        f"{f', or {allow}' if allow and is_known else ''}."
     )

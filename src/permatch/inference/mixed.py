@@ -28,7 +28,7 @@ from permatch.inference.base import AbstractEngine, Goal
 from permatch.inference.bethe import Bethe
 from permatch.inference.capacities import counted_components
 from permatch.inference.components import Assembly, errors_of, perfect_components
-from permatch.inference.counted import counts_plan, too_wide
+from permatch.inference.counted import allow_width, counts_plan, too_wide
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
 from permatch.inference.nesting import Nesting
@@ -229,9 +229,11 @@ def _of_counts(
     plan = counts_plan(part)
     widest, seconds = min(exact_size, MOST_OPEN), math.inf if budget is None else budget
     if plan.widest > widest:
-        raise too_wide(part, plan, f"auto handles at most 2^{widest} states")
+        limit = f"auto handles at most 2^{widest} states"
+        raise too_wide(part, plan, limit, allow_width(plan))
     if plan.log2_seconds.max() > math.log2(seconds):
-        raise too_wide(part, plan, f"auto has a budget of {budget:g} s")
+        limit = f"auto has a budget of {budget:g} s"
+        raise too_wide(part, plan, limit, allow_width(plan))
     return plan.log2_seconds
 
 

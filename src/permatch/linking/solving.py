@@ -140,7 +140,7 @@ class Solver:
             plan = counts_plan(part.problem)
             if np.logaddexp2.reduce(plan.log2_seconds) > np.log2(self._budget):
                 limit = f"the budget for counting links is {self._budget:g} s"
-                raise too_wide(part.problem, plan, limit)
+                raise too_wide(part.problem, plan, limit, "raise budget")
         return part
 
     def _select(self, components: IntArray) -> Selection | None:
