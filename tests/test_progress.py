@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from permatch._progress import progress_bar
+from permatch import _progress
+from permatch._progress import Stages, progress_bar
 
 FIRST_CALL = """
 import logging
@@ -44,3 +46,17 @@ def test_a_bar_for_long_work_on_a_terminal(monkeypatch, capsys):
         assert on_progress is not None
         on_progress(3)
     assert "work" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_stages_are_shown_on_terminals_once_they_take_a_while(
+    is_terminal, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
+    with Stages("reading") as stages:
+        time.sleep(0.2)
+        stages.say("counting")
+        assert (stages._status is not None) == is_terminal
+    time.sleep(0.05)
+    assert ("reading" in capsys.readouterr().err) == is_terminal

@@ -7,7 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch import errors
-from permatch._parallel import Job
+from permatch._parallel import Allowance, Job
+from permatch.inference.path_tree import bound_nodes
 from permatch.inference.path_walks import Walker
 from permatch.kernels import path_tree
 from permatch.scores import check_problem
@@ -384,3 +385,33 @@ def test_options_are_checked():
         pm.PathTree(max_steps=10**9)
     with pytest.raises(errors.InvalidOptionError, match="budget of PathTree"):
         pm.PathTree(budget=0)
+
+
+def test_some_nodes_are_bounded_alone():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(5, 6))
+    problem, _ = check_problem(scores, 0.0, 0.0)
+    exact = pm.Frontier().infer(scores, unmatched_left=0.0, unmatched_right=0.0)
+    found = bound_nodes(
+        problem,
+        np.array([1, 3]),
+        np.array([2]),
+        tol=1e-3,
+        max_steps=100_000,
+        time=Allowance(None),
+        job=Job(),
+    )
+    low, high = (end.reshape(5, 6) for end in found.edges)
+    assert (low <= exact.marginals).all()
+    assert (exact.marginals <= high).all()
+    is_walked = np.zeros((5, 6), dtype=bool)
+    is_walked[[1, 3]] = is_walked[:, 2] = True
+    assert ((high - low)[is_walked] < 1e-3).all()
+    assert (low[~is_walked] == 0.0).all()
+    assert (high[~is_walked] == 1.0).all()
+    for ends, truth in (
+        (found.left, exact.unmatched_left),
+        (found.right, exact.unmatched_right),
+    ):
+        assert (ends[0] <= truth).all()
+        assert (truth <= ends[1]).all()

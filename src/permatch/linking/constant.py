@@ -20,6 +20,9 @@ from permatch.linking.counting import (
 )
 from permatch.linking.solving import Solver
 
+# Odds of this logarithm leave no doubt.
+_FAR = 60.0
+
 
 def find_constant(
     solver: Solver, chances: FloatArray, expected: Expected, base: float
@@ -60,7 +63,9 @@ def _begin(
     solver: Solver, chances: FloatArray, wanted: float, base: float, *, is_bounded: bool
 ) -> Search:
     """Return how to begin: of a large table, a part says where."""
-    search = Search(close=solver.precision)
+    # Far enough for every pair to be certain, or hopeless.
+    span = _FAR + float(np.abs(solver.problem.scores).max(initial=0.0))
+    search = Search(-span, span, close=solver.precision)
     pilot = solver.pilot()
     if pilot is None:
         return search

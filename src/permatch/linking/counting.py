@@ -26,8 +26,6 @@ MOST_RAISED = 4.0
 # Where that is not enough: the spread of the constant, the share by which the sum of the
 # pair probabilities may be off besides chance, and how well the constant is found.
 _SPREAD, _SHARE_OFF, _CLOSE_OFFSET = 2.0, 0.01, 1e-2
-# Farthest that log-odds are moved to reach a number that was asked for.
-_MOST_MOVED = 60.0
 _MOST_STEPS = 100
 # Constants so close give the same probabilities.
 _SAME = 1e-13
@@ -60,8 +58,8 @@ class Search:
         The slope there, as a share of its bound.
     """
 
-    lowest: float = -_MOST_MOVED
-    highest: float = _MOST_MOVED
+    lowest: float
+    highest: float
     close: float = 1e-6
     start: float = 0.0
     share: float = 0.7

@@ -56,7 +56,8 @@ def link(
 
     A pair classifier or a linker says of every pair by itself how likely it is that the two
     records belong together.  `link` computes how likely that is if no record has two
-    partners, and decides.
+    partners, and decides.  It needs no training.  It links two tables; to group the
+    duplicates of one table, or of three and more, use a clustering.
 
     Parameters
     ----------
@@ -72,28 +73,39 @@ def link(
         The column that says how likely a pair is by itself: as a probability, as log2 of
         the odds (splink's ``match_weight``, which includes the prior), or as natural log of
         the odds.  Default: ``match_weight``, ``match_probability``, ``probability`` or
-        ``weight``.
+        ``weight``.  Weights and scores must be such that ``1 / (1 + odds**-1)`` is the
+        probability of the pair, or the number of links is kept at a wrong value: give
+        `expected_links` if they are not.  A probability of 0 forbids a pair; one of 1 is
+        taken as the largest number below 1.
     model : fitted MAPMatching or MAPMatchingCV, optional
         Scores the pairs by its features, columns of the same names, in place of a
         probability, weight or score: what `fit_links` has learned.
     unmatched : float
-        Score of having no partner, for every record.
+        Score of having no partner, for every record, beside the log-odds of pairs.  It
+        makes a difference only where `expected_links` is None or there is a `model`.
     expected_links : "pairs", float or None
         The expected number of links, reached by adding one constant to all log-odds.
-        "pairs": the sum of the pair probabilities.  None: nothing is added.  With
-        `model`, which has learned the constant, "pairs" adds nothing either.
+        "pairs": the sum of the pair probabilities, which competition between pairs would
+        lower; where no constant up to 4 reaches it, a likely one is chosen, with a warning.
+        None: nothing is added.  With `model`, which has learned the constant, "pairs" adds
+        nothing either.
     costs : LinkCosts, optional
-        What wrong decisions cost.  Where records may have several links every pair counts
-        by itself: `missed` if it belongs together and is not linked, `false` if it is
-        linked and does not.
+        What wrong decisions cost.  Default: a missed or false link 1, a wrong one 2, so
+        that pairs above one half are linked.  With `abstain`, records are left to a person
+        where that is cheaper: their likeliest pairs are marked "review".  Where records may
+        have several links every pair counts by itself: `missed` if it belongs together and
+        is not linked, `false` if it is linked and does not.
     capacity_left, capacity_right : int
         Links that a record of either side may have, at most; ``math.inf`` for no limit.
         Records are counted exactly, and components too wide for that are refused; it is
         easy where few records have more candidates than links they may have.
     tol : float
-        Error asked for where components are too wide to be solved exactly.
+        Width of the intervals asked for where components are too wide to be solved exactly.
+        Intervals that leave a decision open are narrowed further, as time allows; if they
+        stay too wide the pair is left for review.
     budget : float, optional
-        Seconds for those; None for no limit.
+        Seconds for those; None for no limit.  It is exceeded by the time that reading,
+        counting and a first look at all pairs take.
     random_state : int
         Seed.
     n_jobs : int, optional
@@ -103,6 +115,20 @@ def link(
     -------
     Links
         A table with a row per pair, in the order of `pairs`.
+
+    Raises
+    ------
+    TableError
+        If columns or cells are missing, a pair has two rows, or there are other than two
+        sources; the message names the row.
+
+    Notes
+    -----
+    The components of the graph of all pairs are solved one by one: those narrow enough
+    exactly, by `Frontier`.  A million pairs of 400,000 and 400,000 records take 3 to 10
+    seconds and 1 GB.  The constant is found by counting the expected links a few times;
+    where components are too wide for exact counts, by belief propagation.  Intervals hold
+    for the constant found.  Ctrl-C while intervals are narrowed keeps what is decided.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from permatch._types import BoolArray, IntArray
 from permatch.decoding.bayes import LinkCosts
 from permatch.errors import InvalidOptionError, TableError
 from permatch.linking.files import arrow_table, read_table, write_table
-from permatch.linking.report import as_html, as_text, headline, summary
+from permatch.linking.report import as_html, as_text, summary
 from permatch.linking.review import review_gains
 from permatch.problems import Problem, Structure
 
@@ -260,9 +260,6 @@ class Links:
     def _repr_html_(self) -> str:
         """Return the first rows and a summary in one line, for notebooks."""
         return as_html(self)
-
-    def __str__(self) -> str:
-        return headline(self)
 
 
 def _number(ids: np.ndarray) -> IntArray:
