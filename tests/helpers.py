@@ -4,9 +4,12 @@ A new exact engine adds one line to `ENGINES`, any other one to `APPROXIMATE`, a
 every law and every accuracy test.
 """
 
+import importlib.util
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -229,3 +232,14 @@ def log_partition_error(found, exact):
 
 # A measured number in prose: with a decimal point, a percentage, a time or a factor.
 MEASURED = re.compile(r"\d+\.\d+|\d+ ?%|\b\d+ ?(?:[mµn]?s|seconds?|minutes?|times)\b")
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def extension(name):
+    """Load a module of the site's own extensions that needs no Sphinx."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
