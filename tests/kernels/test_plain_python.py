@@ -34,6 +34,8 @@ for name, (engine, free) in engines.items():
 d = pm.MatchingDistribution(scores)
 answers["sample"] = d.sample(3, rng=0).tolist()
 answers["k_best"] = d.k_best(4).matchings.tolist()
+several = {"unmatched_left": 0.0, "unmatched_right": 0.5, "capacity_right": 2}
+answers["several"] = pm.infer(scores, "frontier", **several).marginals.tolist()
 print(json.dumps(answers))
 """
 
@@ -67,3 +69,6 @@ def test_plain_python_agrees_with_compiled_code(rng):
     d = pm.MatchingDistribution(scores)
     assert answers["sample"] == d.sample(3, rng=0).tolist()
     assert answers["k_best"] == d.k_best(4).matchings.tolist()
+    several = {"unmatched_left": 0.0, "unmatched_right": 0.5, "capacity_right": 2}
+    counted = pm.infer(scores, "frontier", **several).marginals
+    np.testing.assert_allclose(answers["several"], counted, rtol=1e-13)
