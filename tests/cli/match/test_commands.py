@@ -792,7 +792,7 @@ def test_clean_in_a_pipe(tables, tmp_path):
 
 
 def test_closed_standard_input(call, model_file, monkeypatch):
-    monkeypatch.setattr("permatch.cli.match.steps.sys.stdin", None)
+    monkeypatch.setattr("permatch.cli.shared.steps.sys.stdin", None)
     from permatch.cli.match.steps import read_table
     from permatch.errors import TableError
 

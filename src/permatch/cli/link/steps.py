@@ -17,6 +17,7 @@ def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
 
     Return the links, and whether Ctrl-C has cut short what more time might have decided.
     """
+    source = table_source(table, "a table of pairs")
     import permatch as pm
     from permatch.estimators import BaseMatcher
 
@@ -24,7 +25,7 @@ def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
     with noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         links = pm.link(
-            table_source(table, "a table of pairs"),
+            source,
             left=linking.left,
             right=linking.right,
             probability=linking.probability,

@@ -27,9 +27,10 @@ def read_table(
     edges: str, columns: dict[str, Any], feature_names: list[str] | None = None
 ) -> "EdgeTable":
     """Read a table, its features in the order of `feature_names`."""
+    source = table_source(edges, "a table of edges")
     from permatch.datasets import read_edge_table
 
-    table = read_edge_table(table_source(edges, "a table of edges"), **columns)
+    table = read_edge_table(source, **columns)
     if table.ignored:
         names = ", ".join(table.ignored)
         typer.echo(f"note: ignored columns of {edges} without numbers: {names}", err=True)

@@ -55,6 +55,8 @@ def output(path: Path | None) -> Iterator[TextIO]:
 
 def table_source(name: str, what: str) -> Any:
     """Return the path of a table, or standard input, ready to be read, for ``-``."""
+    if is_terminal():  # before packages that take long to load
+        typer.echo(f"reading {'standard input' if name == '-' else name}", err=True)
     if name != "-":
         return name
     source: Any = sys.stdin

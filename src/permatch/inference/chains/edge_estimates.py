@@ -10,7 +10,6 @@ the trapezoidal rule bounds what the spline may miss.
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.inference.belief_propagation import beliefs
@@ -189,6 +188,8 @@ def _log_partition(
     target: EdgeTarget, outputs: list[ChainSums], n_sweeps: int, inflation: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return log-partitions relative to the scaled problem, and their standard errors."""
+    from scipy.interpolate import CubicSpline  # takes long to load, and few need it
+
     betas = target.edges.betas
     n_graphs, n_rungs = betas.shape
     n_chains, n_batches = len(outputs), len(outputs[0].slopes)
