@@ -54,8 +54,8 @@ class Row:
         if self.target is None:
             return None
         if self.is_lower_better:
-            return self.figure <= self.target
-        return self.figure >= self.target
+            return bool(self.figure <= self.target)
+        return bool(self.figure >= self.target)
 
 
 @dataclass

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 WIDTH = "84"
+#: Helps look a little different with every version; the page is made with this one.
+TYPER = "0.29"
 
 
 def page() -> str:

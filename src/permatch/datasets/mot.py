@@ -98,6 +98,16 @@ def write_mot(path: str | PathLike[str], boxes: Boxes) -> None:
         The file; replaced once the new one is complete.
     boxes : Boxes
         What to write; without any boxes the file is empty.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from permatch.datasets import Boxes, read_mot, write_mot
+    >>> path = Path(tempfile.mkdtemp()) / "tracks.txt"
+    >>> write_mot(path, Boxes([1, 2], [7, 7], [[10, 20, 5, 9], [12, 20, 5, 9]]))
+    >>> read_mot(path).id.tolist()
+    [7, 7]
     """
     if not isinstance(boxes, Boxes):
         raise BoxError(
