@@ -49,9 +49,13 @@ def column_keys(frame: Any) -> list[Any]:
 
 
 def as_array(column: Any) -> Any:
-    """Return a column of a data frame, or a list, as an array; text of Arrow as codes."""
+    """Return a column of a data frame, or a list, as an array; text as codes."""
     if type(column).__module__.startswith("pyarrow."):
         return from_arrow(column)
+    if type(column).__module__.startswith("pandas.") and column.dtype == object:
+        coded = _from_objects(column)
+        if coded is not None:
+            return coded
     if isinstance(column, np.ma.MaskedArray):  # NumPy would show what is under the mask
         cells = column.data.astype(object)
         cells[np.ma.getmaskarray(column)] = None
@@ -62,6 +66,17 @@ def as_array(column: Any) -> Any:
         return np.asarray(column)
     except ValueError:  # lists in the cells; some column check will refuse them
         return np.asarray(column, dtype=object)
+
+
+def _from_objects(column: Any) -> Coded | None:
+    """Return a column of pandas as codes, if all of it is text; a dict would be slower."""
+    try:
+        codes, values = column.factorize()
+    except TypeError:  # lists in the cells
+        return None
+    values = values.tolist()
+    is_text = bool(len(codes)) and codes.min() >= 0 and set(map(type, values)) == {str}
+    return Coded(codes.astype(np.intp), values) if is_text else None
 
 
 def from_arrow(column: Any) -> Any:
