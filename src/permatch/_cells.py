@@ -39,6 +39,12 @@ class Coded:
         return self.values[self.codes[row]]
 
 
+def in_memory(table: Any) -> Any:
+    """Return a LazyFrame of Polars as a frame, anything else as it is."""
+    is_lazy = type(table).__module__.startswith("polars.") and hasattr(table, "collect")
+    return table.collect() if is_lazy else table
+
+
 def column_keys(frame: Any) -> list[Any]:
     """Return the names of the columns of a mapping or of anything like a data frame."""
     if isinstance(frame, Mapping):

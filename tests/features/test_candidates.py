@@ -177,6 +177,9 @@ def test_records_without_text_have_no_neighbours():
         ({"block": "street"}, TableError, "table a must have the column 'street'"),
         ({"on": None}, InvalidOptionError, "needs on=, .* or block=, .* got neither"),
         ({"min_similarity": 2}, InvalidOptionError, "min_similarity must be from 0 to 1"),
+        ({"min_similarity": "2"}, InvalidOptionError, "min_similarity must be from 0 to 1"),
+        ({"right": "left"}, InvalidOptionError, "left and right must be different names"),
+        ({"left": "similarity"}, InvalidOptionError, "other than 'similarity'"),
         ({"n_neighbors": 0}, InvalidOptionError, "n_neighbors"),
         ({"how": "union"}, InvalidOptionError, "how must be one of 'both', 'either'"),
         ({"block": {"zip": 0}}, InvalidOptionError, "number of letters of block column"),
@@ -208,6 +211,20 @@ def test_messages(change, error, words):
 def test_messages_about_tables(a, words):
     with pytest.raises(TableError, match=words):
         candidate_pairs(a, {"name": ["ann"], "zip": [1]}, on="name", block="zip")
+
+
+def test_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    a = pandas.DataFrame([["ann", "bob"]], columns=["name", "name"])
+    with pytest.raises(TableError, match="different names; got 'name' more than once"):
+        candidate_pairs(a, {"name": ["ann"]}, on="name")
+
+
+def test_lazy_frames_are_collected():
+    polars = pytest.importorskip("polars")
+    a = polars.LazyFrame({"name": ["ann", "bob"]})
+    pairs = candidate_pairs(a, {"name": ["bob"]}, on="name")
+    assert pairs.collect().rows() == [(1, 0, pytest.approx(1.0))]
 
 
 def test_no_candidates():

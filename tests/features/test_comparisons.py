@@ -92,6 +92,7 @@ def test_dates_of_all_kinds():
         np.array(["2020-01-01", "NaT"], dtype="datetime64[ns]"),
         np.array([date(2020, 1, 1), None], dtype=object),
         ["2020-01-01T10:30:00", None],
+        ["2020-01-01 10:30", "NaT"],
     ]
     for kind in kinds:
         found = compare_pairs(
@@ -138,6 +139,7 @@ def test_frames_of_all_kinds_give_the_same(kind):
         ({"name": "soundex"}, InvalidOptionError, "a comparison must be .* got 'soundex'"),
         ({"name": ["exact", "exact"]}, InvalidOptionError, "several different ones"),
         ({"name": []}, InvalidOptionError, "one comparison or several"),
+        ({"name": None}, InvalidOptionError, "got None for 'name'"),
         ({}, InvalidOptionError, "a mapping from columns to how they are compared"),
         (
             {"name": "difference"},

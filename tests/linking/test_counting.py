@@ -55,6 +55,8 @@ def test_a_count_that_runs_away_is_bounded():
     count, _ = curve(odds)
     found = keep_count(count, np.array([0.9, 0.9, 0.9, 0.9]), Search(-60.0, 60.0))
     assert not found.is_reached
+    assert not found.is_implausible
+    assert keep_count(count, np.full(6, 0.9), Search(-60.0, 60.0)).is_implausible
     assert 0.0 <= found.offset <= MOST_RAISED
     assert found.number == count(found.offset).number
 

@@ -203,6 +203,7 @@ def test_frames(kind):
         ({}, {"label": "truth"}, TableError, "'truth'"),
         ({}, {"left": "u"}, TableError, "'u'"),
         ({}, {"features": ["score", "age"]}, TableError, "'age'"),
+        ({}, {"features": []}, InvalidOptionError, "must name at least one column"),
         ({}, {"score": "score", "weight": "noise"}, InvalidOptionError, "Drop all but one"),
         ({}, {"features": ["noise"], "score": "score"}, InvalidOptionError, "got both"),
         ({}, {"probability": "score"}, TableError, "probabilities must be from 0 to 1"),
@@ -217,9 +218,18 @@ def test_messages(change, options, error, words):
         pm.fit_links(pairs | changed, **options)
 
 
+def test_a_model_says_what_it_needs_and_takes_tables_without_rows():
+    pairs = labelled()
+    model = pm.fit_links(pairs, features=["score", "noise"])
+    with pytest.raises(TableError, match="the features must be called 'score', 'noise'"):
+        pm.link({key: pairs[key] for key in ("left", "right", "noise")}, model=model)
+    empty = {key: [] for key in pairs}
+    assert len(pm.link(empty, model=model)) == 0
+
+
 def test_records_without_partner_are_needed():
     pairs = {"left": [0, 1], "right": [0, 1], "x": [0.1, 0.2], "label": [1, 1]}
-    with pytest.raises(TableError, match="all records of the table have one"):
+    with pytest.raises(TableError, match="no record of the table is known to have none"):
         pm.fit_links(pairs)
 
 

@@ -94,9 +94,25 @@ def test_without_competitors_nothing_changes():
     assert links.offset == 0.0
 
 
-def test_more_links_than_possible_are_refused_softly():
-    pairs = {"left": ["a", "a"], "right": ["x", "y"], "probability": [0.9, 0.9]}
-    with pytest.warns(UserWarning, match=r"add up to 1\.8 links, more than one-to-one"):
-        links = pm.link(pairs)
+def stars(n):
+    """Records with two likely partners each."""
+    left, right = np.repeat(np.arange(n), 2), np.arange(2 * n)
+    return {"left": left, "right": right, "probability": np.full(2 * n, 0.9)}
+
+
+def test_far_more_links_than_possible_are_warned_of():
+    words = r"add up to 5\.4 links, but with one-to-one links only 2\.9 are expected"
+    with pytest.warns(UserWarning, match=words):
+        links = pm.link(stars(3))
     assert 0.0 < links.offset < 4.0
+    assert links.expected_links < 3.0
+
+
+def test_a_shortfall_that_chance_explains_is_not_warned_of():
+    links = pm.link(stars(1))
     assert links.expected_links < 1.0
+    n = 168
+    pairs = {"left": np.arange(n), "right": np.arange(n), "probability": np.ones(n)}
+    extra = {"left": [0, 1, 2], "right": [1, 2, 3], "probability": [0.5] * 3}
+    links = pm.link({key: np.append(pairs[key], extra[key]) for key in pairs})
+    assert links.expected_links == pytest.approx(n, abs=1e-3)

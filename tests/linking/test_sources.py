@@ -81,7 +81,9 @@ def test_every_form_is_read(form, expected):
 
 def test_polars_is_read(expected):
     polars = pytest.importorskip("polars")
-    assert np.allclose(pm.link(polars.DataFrame(PAIRS))["probability"], expected)
+    frame = polars.DataFrame(PAIRS)
+    for form in (frame, frame.lazy(), frame.cast({"left": polars.Categorical})):
+        assert np.allclose(pm.link(form)["probability"], expected)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
@@ -176,7 +178,10 @@ def test_nothing_but_forbidden_pairs():
             {"probability": [0.7, 1.7, 0.4, 0.5]},
             r"from 0 to 1; 'probability' is 1\.7 for .*w",
         ),
-        ({"probability": [0.7, "x", 0.4, 0.5]}, "'probability' is 'x' at row 1"),
+        (
+            {"probability": [0.7, "x", 0.4, 0.5]},
+            "the column must hold numbers; 'probability' is 'x' at row 1",
+        ),
         ({"left": ["a", "a", None, "c"]}, "needs a 'left'; the cell is empty at row 2"),
         ({"right": ["x", "x", "y", "z"]}, r"one row; pair \('a', 'x'\) has two, at row 0"),
         ({"left": ["a"]}, "lists of equal length"),
@@ -231,6 +236,21 @@ def test_wrong_options_are_refused(options, message):
 def test_ids_may_not_be_called_like_a_result():
     with pytest.raises(TableError, match="must not be called like those of the result"):
         pm.link({"low": [1], "right": [2], "p": [0.5]}, left="low", probability="p")
+
+
+def test_levels_and_columns_of_one_name_are_refused():
+    frame = multi_index().to_frame("probability").assign(id_1=[1, 2, 3, 4])
+    with pytest.raises(TableError, match="'id_1' is both"):
+        pm.link(frame)
+
+
+def test_ids_of_several_kinds_are_not_for_arrow(tmp_path):
+    links = pm.link(PAIRS | {"left": np.array([1, 1, "b", 2.5], dtype=object)})
+    with pytest.raises(TableError, match="column 'left' holds several.*write CSV"):
+        links.write(tmp_path / "links.parquet")
+    assert list(tmp_path.iterdir()) == []
+    links.write(tmp_path / "links.csv")
+    assert pm.Links.read(tmp_path / "links.csv")["left"].tolist() == ["1", "1", "b", "2.5"]
 
 
 def test_a_plain_array_is_refused():

@@ -207,7 +207,9 @@ def gather(
     labels: list[FloatArray] = []
     features: list[FloatArray] = []
     lines: list[IntArray] = []
-    hint = ", or name the features to use without this column"
+    rule, hint = "features must be numbers", ", or name features without this column"
+    if roles.features is not None:  # chosen by the caller, and called by its own name
+        rule, hint = "the column must hold numbers", ""
     for block in blocks:
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
@@ -215,7 +217,7 @@ def gather(
             labels.append(_numbers(block, label, LABEL_RULE, ""))
         numbers = np.empty((len(codes[0][-1]), len(used)))
         for column, k in enumerate(used):
-            numbers[:, column] = _numbers(block, k, "features must be numbers", hint)
+            numbers[:, column] = _numbers(block, k, rule, hint)
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))

@@ -1,6 +1,7 @@
 """Candidate pairs of two tables: neighbours by text, and records of the same block."""
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -88,9 +89,14 @@ def candidate_pairs(
     """
     check_choice(how, "how", _HOW)
     n_neighbors = check_count(n_neighbors, "n_neighbors", 1)
-    if not 0.0 <= min_similarity <= 1.0:
+    if not (isinstance(min_similarity, Real) and 0.0 <= min_similarity <= 1.0):
         raise InvalidOptionError(
             f"min_similarity must be from 0 to 1; got {min_similarity!r}."
+        )
+    if len({left, right, "similarity"}) < 3:
+        raise InvalidOptionError(
+            "left and right must be different names, other than 'similarity'; got "
+            f"{left!r} and {right!r}."
         )
     if not on and not block:
         raise InvalidOptionError(

@@ -173,7 +173,7 @@ def _plan(comparisons: Any) -> dict[str, list[Comparison]]:
         )
     plan: dict[str, list[Comparison]] = {}
     for key, ways in comparisons.items():
-        chosen = [ways] if isinstance(ways, str | Comparison) else list(ways)
+        chosen: list[Any] = list(ways) if isinstance(ways, list | tuple) else [ways]
         found = [Comparison(way) if isinstance(way, str) else way for way in chosen]
         kinds = [getattr(way, "kind", None) for way in found]
         if not kinds or None in kinds or len(set(kinds)) < len(kinds):

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from permatch._cells import (
+    MISSING_WORDS,
     Coded,
     as_array,
     column_keys,
+    in_memory,
     is_empty,
     parse_numbers,
     quoted,
@@ -25,6 +27,7 @@ class Records:
     """A table with one row per record, called `name` in messages."""
 
     def __init__(self, table: Any, name: str) -> None:
+        table = in_memory(table)
         if not (isinstance(table, Mapping) or hasattr(table, "columns")):
             raise TableError(
                 f"{name} must be a data frame (pandas, Polars, Arrow) or a mapping of "
@@ -36,6 +39,11 @@ class Records:
         self.keys = column_keys(table)
         if not self.keys:
             raise TableError(f"{name} must have columns; it has none.")
+        if twice := [key for key, count in Counter(self.keys).items() if count > 1]:
+            raise TableError(
+                f"the columns of {name} must have different names; got "
+                f"{quoted(list(map(str, twice)))} more than once. Rename or drop them."
+            )
         self.n_rows = len(self.cells(self.keys[0]))
         if self.n_rows == 0:
             raise TableError(f"{name} must have at least one row; it has none.")
@@ -99,7 +107,7 @@ class Records:
             return np.where(np.isnat(days), np.nan, days.astype(np.int64).astype(float))
         days = np.full(self.n_rows, np.nan)
         for row, word in enumerate(self.text(key)):
-            if not word:
+            if word in MISSING_WORDS:
                 continue
             try:
                 if not _DAY.match(word):

@@ -50,7 +50,7 @@ def find_constant(
         wanted = float(chances.sum())
         search = _begin(solver, chances, wanted, base, is_bounded=True)
         found = keep_count(count, chances, search)
-        if not found.is_reached:
+        if found.is_implausible:
             _warn(solver, wanted, found)
         return base + found.offset
     wanted = float(expected)
@@ -77,13 +77,13 @@ def _begin(
 
 
 def _warn(solver: Solver, wanted: float, found: Found) -> None:
-    """Warn that the count was not kept."""
+    """Warn that far fewer links are expected than the pair probabilities say."""
     warnings.warn(
-        f"the pair probabilities add up to {wanted:,.1f} links, more than {solver.kind} "
-        f"plausibly reach; all odds were multiplied by {math.exp(found.offset):.3g}, which "
-        f"gives {found.number:,.1f} links. The pair probabilities may be too high, or "
-        "records may have duplicates. If you know the number of links, set "
-        "expected_links=.",
+        f"the pair probabilities add up to {wanted:,.1f} links, but with {solver.kind} "
+        f"only {found.number:,.1f} are expected (all odds were multiplied by "
+        f"{math.exp(found.offset):.3g}; more would force unlikely pairs). The pair "
+        "probabilities may be too high, or a table may contain duplicates. If you know the "
+        "number of links, set expected_links=.",
         UserWarning,
         stacklevel=4,
     )

@@ -11,11 +11,14 @@ of it.
 Where the pair probabilities add up to more than one-to-one allows, N hardly rises any more
 once the plausible links are there, and c runs away until absurd ones are taken.  Where the
 number is not reached by a c of at most 4, the sum of the pair probabilities is taken as an
-estimate with an error, and c as normal about 0: the most likely c is used.
+estimate with an error, and c as normal about 0: the most likely c is used.  What is then
+missing matters if it is at least one link and more than such an error explains.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scipy.optimize import minimize_scalar
 
@@ -26,6 +29,8 @@ MOST_RAISED = 4.0
 # Where that is not enough: the spread of the constant, the share by which the sum of the
 # pair probabilities may be off besides chance, and how well the constant is found.
 _SPREAD, _SHARE_OFF, _CLOSE_OFFSET = 2.0, 0.01, 1e-2
+# Standard deviations beyond which an error is no chance.
+_DEVIATIONS = 2.0
 _MOST_STEPS = 100
 # Constants so close give the same probabilities.
 _SAME = 1e-13
@@ -84,12 +89,15 @@ class Found:
         Whether that is the number asked for.
     share : float
         The slope there, as a share of its bound.
+    is_implausible : bool
+        Whether more is missing than the error of a sum of probabilities explains.
     """
 
     offset: float
     number: float
     is_reached: bool
     share: float
+    is_implausible: bool = False
 
 
 def find_offset(count: Counting, wanted: float, search: Search) -> Found:
@@ -158,8 +166,10 @@ def keep_count(count: Counting, chances: FloatArray, search: Search) -> Found:
         gap = wanted - count(offset).number
         return gap * gap / max(variance, 1e-300) + (offset / _SPREAD) ** 2
 
-    best = minimize_scalar(
+    best: Any = minimize_scalar(
         loss, bounds=(0.0, MOST_RAISED), options={"xatol": _CLOSE_OFFSET}
     )
     offset = float(best.x)
-    return replace(found, offset=offset, number=count(offset).number)
+    number = count(offset).number
+    is_implausible = wanted - number > max(1.0, _DEVIATIONS * math.sqrt(variance))
+    return replace(found, offset=offset, number=number, is_implausible=is_implausible)

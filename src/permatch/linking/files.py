@@ -43,13 +43,23 @@ class Linked(Protocol):
 def arrow_table(links: Linked) -> Any:
     """Return links as an Arrow table, which keeps the constant and the costs."""
     arrow = require("pyarrow", "tables", what="to_arrow")
-    columns = {
-        name: column.tolist() if column.dtype == object else column
-        for name, column in links.table.items()
-    }
+    columns = {name: _arrow_column(name, cells) for name, cells in links.table.items()}
     offset = None if math.isnan(links.offset) else links.offset
     kept = json.dumps({"offset": offset, "costs": asdict(links.costs)})
     return arrow.table(columns).replace_schema_metadata({_KEY: kept})
+
+
+def _arrow_column(name: str, cells: np.ndarray) -> Any:
+    """Return a column as Arrow's, which must be of one kind."""
+    arrow = require("pyarrow", "tables")
+    try:
+        return arrow.array(cells.tolist() if cells.dtype == object else cells)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as err:
+        raise TableError(
+            f"Arrow and Parquet need ids of one kind; column {name!r} holds several, or "
+            f"numbers that are too large ({err}). Convert the ids to text before linking, "
+            "or write CSV."
+        ) from err
 
 
 def write_table(links: Linked, path: str | Path | TextIO) -> None:

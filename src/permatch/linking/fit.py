@@ -7,7 +7,7 @@ from typing import Any
 from permatch.datasets.columns import Columns, Roles
 from permatch.datasets.edge_table import build_edge_table
 from permatch.datasets.table_sources import read_columns
-from permatch.errors import TableError
+from permatch.errors import InvalidOptionError, TableError
 from permatch.estimators import MAPMatching, MAPMatchingCV
 from permatch.estimators.unmatched import expected_unmatched, unmatched_in_words
 from permatch.labels import check_known
@@ -87,7 +87,7 @@ def fit_links(
     ------
     TableError
         If columns are missing, a label is not 1, 0 or empty, a record has two links, or
-        every record has one.
+        no record is known to have none.
 
     Notes
     -----
@@ -120,9 +120,9 @@ def fit_links(
     known = check_known(table.graphs, table.matchings)
     if not any(one.leaves_spare for one in known):
         raise TableError(
-            "fit_links learns how often records have no partner; all records of "
-            f"{columns.name} have one. Add the candidate pairs of records without, with "
-            "label 0, or fit permatch.MAPMatching(unmatched='larger')."
+            "fit_links learns how often records have no partner; no record of "
+            f"{columns.name} is known to have none. Add candidate pairs of such records, "
+            "all with label 0, or fit permatch.MAPMatching(unmatched='larger')."
         )
     options: dict[str, Any] = {
         "engine": engine,
@@ -142,7 +142,13 @@ def fit_links(
 
 
 def _as_tuple(names: Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not found:
+        raise InvalidOptionError(
+            "features must name at least one column, or be None for all numeric columns; "
+            f"got {names!r}."
+        )
+    return found
 
 
 @dataclass(frozen=True)

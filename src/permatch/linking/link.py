@@ -86,7 +86,8 @@ def link(
     expected_links : "pairs", float or None
         The expected number of links, reached by adding one constant to all log-odds.
         "pairs": the sum of the pair probabilities, which competition between pairs would
-        lower; where no constant up to 4 reaches it, a likely one is chosen, with a warning.
+        lower; where no constant up to 4 reaches it, a likely one is chosen, with a warning
+        if one-to-one links fall far short of the sum.
         None: nothing is added.  With `model`, which has learned the constant, "pairs" adds
         nothing either.
     costs : LinkCosts, optional

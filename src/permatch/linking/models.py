@@ -77,6 +77,8 @@ def model_columns(model: Any) -> tuple[str, ...]:
 
 def model_odds(model: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
     """Return log-odds and probability of every pair by itself, from the model's columns."""
+    if not len(columns.features):  # no pairs, no links
+        return np.zeros(0), np.zeros(0)
     check_columns(columns)
     features = features_of(columns, model.feature_names_)
     # A pair by itself is linked, or both records are unmatched.

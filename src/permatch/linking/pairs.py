@@ -74,11 +74,7 @@ class PairRoles:
         if missing:
             raise TableError(
                 f"the table must have {missing}; its columns are {quoted(header)}. Name "
-                "the columns with the ids of the two records, left= and right=, and one "
-                "that says how likely it is that they match: probability= (from 0 to 1), "
-                "weight= (log2 of the odds, as splink's match_weight) or score= (natural "
-                "log of the odds). On the command line: --left, --right, --probability, "
-                "--weight, --score."
+                "the columns with the ids of the two records, left= and right=" + self._rest
             )
         left, right = self._ids(header)
         value = (self.features or ()) if self.value is None else (self.value,)
@@ -91,6 +87,18 @@ class PairRoles:
                 f"different columns; got {quoted(names)}. Name different columns."
             )
         return Roles(None, left, right, "", value, has_labels_read=False, has_graphs=False)
+
+    @property
+    def _rest(self) -> str:
+        """Say what a table has besides the ids."""
+        if self.features:
+            return f"; the features must be called {quoted(self.features)}."
+        return (
+            ", and one that says how likely it is that they match: probability= (from 0 to "
+            "1), weight= (log2 of the odds, as splink's match_weight) or score= (natural "
+            "log of the odds). On the command line: --left, --right, --probability, "
+            "--weight, --score."
+        )
 
     def kind_in(self, header: list[str]) -> Kind:
         """Return what the column found holds."""
@@ -195,18 +203,6 @@ class ScoredPairs:
         """What is known of every pair: a probability, weight or score."""
         features = self.columns.features
         return features[:, 0] if len(features) else np.zeros(0)
-
-    def sorted(self, values: np.ndarray) -> np.ndarray:
-        """Return values of rows in the order of edges."""
-        return values if self.order is None else values[self.order]
-
-    def in_rows(self, values: np.ndarray) -> np.ndarray:
-        """Return values of edges in the order of rows."""
-        if self.order is None:
-            return values
-        rows = np.empty_like(values)
-        rows[self.order] = values
-        return rows
 
 
 def as_ids(values: list[Any]) -> np.ndarray:

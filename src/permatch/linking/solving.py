@@ -86,7 +86,7 @@ class Solver:
     @property
     def kind(self) -> str:
         """What is solved, in words."""
-        return "one-to-one links" if self._loose is None else "so few links per record"
+        return "one-to-one links" if self._loose is None else "these capacities"
 
     # ---- which components are solved exactly
 

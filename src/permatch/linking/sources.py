@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._cells import Coded, as_array, quoted
+from permatch._cells import Coded, as_array, in_memory, quoted
 from permatch._optional import require
 from permatch.errors import TableError
 
@@ -46,7 +46,7 @@ def as_table(source: Any) -> Any:
         return _from_index(source)
     package = type(source).__module__.partition(".")[0]
     if package in _READ_AS_THEY_ARE or not hasattr(source, "__arrow_c_stream__"):
-        return source
+        return in_memory(source)
     return require("pyarrow", "tables", what="reading an Arrow stream").table(source)
 
 
@@ -87,8 +87,16 @@ def _from_index(source: Any) -> Mapping[str, Any]:
     names = _level_names(index)
     table = {name: index.get_level_values(k) for k, name in enumerate(names)}
     if hasattr(source, "columns"):
-        return table | {str(key): source[key] for key in source.columns}
-    return table | {PROBABILITY if source.name is None else str(source.name): source}
+        others = {str(key): source[key] for key in source.columns}
+    else:
+        others = {PROBABILITY if source.name is None else str(source.name): source}
+    if taken := [name for name in names if name in others]:
+        raise TableError(
+            "the levels of the index of scored pairs, which hold the ids, must be called "
+            f"unlike the columns; {quoted(taken)} is both. Rename one, or turn the index "
+            "into columns with reset_index."
+        )
+    return table | others
 
 
 def _from_array(source: np.ndarray) -> Mapping[str, Any]:

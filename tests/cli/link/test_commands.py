@@ -92,7 +92,8 @@ def test_a_model_scores_the_pairs(table):
 
 
 def test_warnings_are_single_lines(table):
-    table.write_text("left,right,probability\na,x,0.9\na,y,0.9\n")
+    rows = [f"{i},{2 * i + k},0.9" for i in range(3) for k in range(2)]
+    table.write_text("\n".join(["left,right,probability", *rows]))
     done = run(table)
     assert done.exit_code == OK
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
