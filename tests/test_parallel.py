@@ -4,9 +4,16 @@ import threading
 import time
 
 import pytest
+from numba import config, njit
 
 import permatch as pm
-from permatch._parallel import THREAD_COST, run_slices, run_tasks, threads_that_pay
+from permatch._parallel import (
+    THREAD_COST,
+    done_within,
+    run_slices,
+    run_tasks,
+    threads_that_pay,
+)
 from permatch.inference.base import Job
 
 
@@ -111,3 +118,26 @@ def test_threads_are_started_only_where_they_pay():
     assert names == {mine}
     together = threading.Barrier(2)
     job.run(lambda k: together.wait(60), 2, seconds=1.0)  # one thread would wait in vain
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_nothing_is_compiled_once_the_time_is_over(n_jobs):
+    inner = njit(lambda x: x + 1)
+    outer = njit(lambda x: inner(x) + 1)
+    done = []
+
+    def work():
+        run_tasks(lambda k: done.append(outer(float(k))), 4, n_jobs)
+
+    assert not done_within(0.0, work)
+    assert not done
+    assert outer(1) == 3  # others may, and the kernel is none the worse for it
+    assert done_within(60.0, work)
+    assert sorted(done) == [2.0, 3.0, 4.0, 5.0]
+    assert done_within(0.0, work)  # it is compiled now
+
+
+def test_errors_of_work_within_a_time_are_raised():
+    with pytest.raises(ZeroDivisionError):
+        done_within(60.0, lambda: 1 // 0)

@@ -50,6 +50,14 @@ class _Run:
         return getattr(cls._local, "run", None)
 
     @property
+    def is_current(self) -> bool:
+        """Whether this thread works for it, or for a run within it."""
+        own = self.current()
+        while own is not None and own is not self:
+            own = own.outer
+        return own is self
+
+    @property
     def is_stopped(self) -> bool:
         return self.has_failed or (self.outer is not None and self.outer.is_stopped)
 
@@ -243,3 +251,34 @@ class Allowance:
             yield
         finally:
             self._start += _clock() - start
+
+
+def done_within(seconds: float, work: Callable[[], None]) -> bool:
+    """Do work that begins to compile no kernel once `seconds` have passed.
+
+    Return False if it was left for that reason.  Budgets are about results, and compiling
+    counts in none of them, but on a machine's first use it may take a minute.
+    """
+    from numba.core import event
+
+    time, run = Allowance(seconds), _Run()
+
+    class Guard(event.Listener):
+        is_hit = False
+
+        def on_start(self, event: event.Event) -> None:
+            if not time.left and run.is_current:
+                self.is_hit = True
+                raise TimeoutError("no time is left to compile a kernel")
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    guard = Guard()
+    try:
+        with event.install_listener("numba:compile", guard):
+            run(work)
+    except Exception:  # the compiler may have made another one of it
+        if not guard.is_hit:
+            raise
+    return not guard.is_hit

@@ -13,7 +13,7 @@ from permatch.estimators.checks import check_data_set
 from permatch.estimators.fit_plan import in_words, is_close, plan_fit
 from permatch.estimators.scaling import design
 from permatch.graphs import BipartiteGraph
-from permatch.inference.learning import FitEngine, SamplingFitEngine
+from permatch.inference.learning import Closer, FitEngine, SamplingFitEngine
 from permatch.objectives import MatchingLikelihood, Parameters
 
 APPROXIMATE = "ignore:the fit is approximate:RuntimeWarning"
@@ -190,6 +190,26 @@ def test_an_interrupt_while_results_are_compared_leaves_a_fitted_model(rng, monk
     assert model.is_converged_
     assert model.engine_report_["n_checked"] == 0
     assert "was not measured" in in_words(model.engine_report_)
+
+
+def test_one_unknown_error_makes_the_largest_unknown():
+    known = Closer(1, 0.1, 0.2, True)
+    unknown = Closer(2, 0.05, np.nan, False)
+    for found in ([known, unknown], [unknown, known], [Closer(), known, unknown]):
+        joined = Closer.joined(found)
+        assert (joined.n_checked, joined.largest_difference) == (3, 0.1)
+        assert np.isnan(joined.largest_error)
+        assert not joined.is_certain
+    assert Closer.joined([known, Closer()]).largest_error == 0.2
+    assert Closer.joined([]).n_checked == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds"), [(2.0, 0.2), (90.0, 9.0), (1e4, 10.0), (np.inf, 10.0)]
+)
+def test_comparing_takes_no_longer_than_the_fit_or_a_few_seconds(rng, budget, seconds):
+    plan, _ = plan_of(labelled(rng, [9]), budget, engine=NARROW)
+    assert plan.seconds_to_compare == pytest.approx(seconds)
 
 
 @pytest.mark.filterwarnings(APPROXIMATE, "ignore:the chosen alpha")

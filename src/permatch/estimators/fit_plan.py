@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._parallel import Job
+from permatch._parallel import Allowance, Job
 from permatch._progress import PATIENCE, tell
 from permatch._types import FloatArray
 from permatch.estimators.checks import DataSet
@@ -29,6 +29,8 @@ from permatch.scores import stacked_problem
 EVALUATIONS, EVALUATIONS_NEAR = 30, 10
 # Part of the time that the approximation may be compared with something better.
 _TO_COMPARE = 0.1
+# Seconds beyond which comparing must not take longer than the fit.
+_LONG = 10.0
 # Seconds of a fit with draws, in evaluations with all of them.
 _SAMPLED = 0.5
 # Per pair and feature, and per pair, of an evaluation.
@@ -68,7 +70,8 @@ class FitPlan:
     @property
     def seconds_to_compare(self) -> float:
         """What comparing may take at most."""
-        return _TO_COMPARE * self.budget if self.n_approximate else 0.0
+        most = max(self.expected_seconds, _LONG)
+        return min(_TO_COMPARE * self.budget, most) if self.n_approximate else 0.0
 
     def announce(self, is_wanted: bool | None) -> None:
         """Tell what will be done, if it takes long or is approximate."""
@@ -110,23 +113,14 @@ class FitPlan:
         """Compare approximate marginals at the end with closer ones."""
         if not self.n_approximate:
             return _findings(Closer())
-        job = Job(objective.n_jobs, False)
+        job, time = Job(objective.n_jobs, False), Allowance(self.seconds_to_compare)
         found = []
-        for part in objective.parts:
+        for k, part in enumerate(objective.parts):
             is_table = isinstance(part, FeatureTable)
             problem = part.problem(coef) if is_table else stacked_problem(part.scores(coef))
-            found.append(self.engine.compare(problem, self.seconds_to_compare, job))
-        some = [one for one in found if one.n_checked]
-        if not some:
-            return _findings(Closer())
-        return _findings(
-            Closer(
-                sum(one.n_checked for one in some),
-                max(one.largest_difference for one in some),
-                max(one.largest_error for one in some),
-                all(one.is_certain for one in some),
-            )
-        )
+            seconds = time.left / (len(objective.parts) - k)
+            found.append(self.engine.compare(problem, seconds, job))
+        return _findings(Closer.joined(found))
 
 
 def _findings(closer: Closer) -> dict[str, Any]:

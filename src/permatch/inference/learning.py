@@ -8,14 +8,14 @@ perfect matchings.
 """
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from permatch._parallel import Allowance, Job
+from permatch._parallel import Allowance, Job, done_within
 from permatch._types import FloatArray, IntArray
 from permatch.inference._options import seed_of
 from permatch.inference.answer import InferenceResult
@@ -53,6 +53,19 @@ class Closer:
     largest_difference: float = math.nan
     largest_error: float = math.nan  # with the errors of the closer ones
     is_certain: bool = False
+
+    @classmethod
+    def joined(cls, found: Sequence["Closer"]) -> "Closer":
+        """Put findings together; an error that is unknown makes the largest unknown."""
+        some = [one for one in found if one.n_checked]
+        if not some:
+            return cls()
+        return cls(
+            sum(one.n_checked for one in some),
+            float(np.max([one.largest_difference for one in some])),
+            float(np.max([one.largest_error for one in some])),
+            all(one.is_certain for one in some),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,28 +155,28 @@ class FitEngine(AbstractEngine):
         n_all = own.structure.n_graphs
         n_some = min(n_all, max(int(seconds / _SECONDS_TO_COMPARE), 1))
         order = np.random.default_rng(0).permutation(n_all)[:n_some]
-        n_done, difference, error, is_certain = 0, 0.0, 0.0, True
-        for c in order.tolist():
-            if not time.left:
-                break
-            goal = Goal(
-                self.auto.tol,
-                self.auto.delta / n_all,
-                seed_of(self.auto.random_state, c),
-                time,
-                1.0 / (n_some - n_done),
-            )
-            one = own.select(np.array([c]))
-            within = replace(self.auto, budget=max(goal.seconds, _least(one.problem)))
-            closer = solve_wide(
-                one.problem, goal, job, within._dense, c, self.auto.exact_size
-            )
-            beliefs = answer.marginals[one.edges]
-            off, most, certain = _distance(closer, beliefs, goal)
-            difference, error = max(difference, off), max(error, most)
-            is_certain &= certain
-            n_done += 1
-        return Closer(n_done, difference, error, is_certain)
+        seen: list[Closer] = []
+
+        def look() -> None:
+            for c in order.tolist():
+                if not time.left:
+                    return
+                goal = Goal(
+                    self.auto.tol,
+                    self.auto.delta / n_all,
+                    seed_of(self.auto.random_state, c),
+                    time,
+                    1.0 / (n_some - len(seen)),
+                )
+                one = own.select(np.array([c]))
+                within = replace(self.auto, budget=max(goal.seconds, _least(one.problem)))
+                closer = solve_wide(
+                    one.problem, goal, job, within._dense, c, self.auto.exact_size
+                )
+                seen.append(_distance(closer, answer.marginals[one.edges], goal))
+
+        done_within(seconds, look)
+        return Closer.joined(seen)
 
 
 class SamplingFitEngine(FitEngine):
@@ -221,18 +234,15 @@ def _fill(part: Selection, problem: Problem) -> Selection:
     return replace(part, problem=own)
 
 
-def _distance(
-    closer: InferenceResult, beliefs: FloatArray, goal: Goal
-) -> tuple[float, float, bool]:
-    """Return how far beliefs are from closer marginals; with errors; if that is certain."""
+def _distance(closer: InferenceResult, beliefs: FloatArray, goal: Goal) -> Closer:
+    """Return how far the beliefs about a component are from closer marginals."""
     off = np.abs(beliefs - closer.marginals)
-    if closer.is_exact:
-        return float(off.max(initial=0.0)), float(off.max(initial=0.0)), True
-    if closer.marginal_bounds is not None:
+    most, is_certain = off, True
+    if not closer.is_exact and closer.marginal_bounds is not None:
         low, high = closer.marginal_bounds
         most = np.maximum(high - beliefs, beliefs - low)
-        return float(off.max(initial=0.0)), float(most.max(initial=0.0)), True
-    told = closer.diagnostics
-    scale = 1.0 if told.certificate == "rigorous" else goal.factor(len(beliefs))
-    errors = np.full(len(beliefs), errors_of(closer)) if told.is_trusted else np.nan
-    return float(off.max(initial=0.0)), float(np.max(off + scale * errors)), False
+    elif not closer.is_exact:
+        told, is_certain = closer.diagnostics, False
+        scale = 1.0 if told.certificate == "rigorous" else goal.factor(len(beliefs))
+        most = off + scale * (errors_of(closer) if told.is_trusted else np.nan)
+    return Closer(1, float(np.max(off)), float(np.max(most)), is_certain)
