@@ -142,12 +142,14 @@ def _write_table(stem: Path, summary: list[dict[str, Any]]) -> None:
 
 def _report(console: Console, summary: list[dict[str, Any]]) -> None:
     """Print a table for links and one for tracks."""
+    from reproduce.pages.links import HEADINGS
+
     for kind, columns in _COLUMNS.items():
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("task", "gap", "method"):
             table.add_column(heading, no_wrap=True)
         for name in columns:
-            table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
+            table.add_column(HEADINGS[name][0], justify="right", no_wrap=True)
         for line in (line for line in summary if line["task"].startswith(kind)):
             cells = (f"{line[name]['mean']:.{digits}f}" for name, digits in columns.items())
             task = line["task"].replace("_", " by ")

@@ -15,7 +15,7 @@ NAMES = {
     "greedy": "classifier, greedy",
     "assignment": "classifier, assignment",
     "splink": "classifier, splink single best links",
-    "link": "pm.link on the classifier",
+    "link": "pm.link, no labels",
     "calibrated": "pm.link, logit calibrated",
     "learned": "pm.link, features learned",
 }
@@ -64,7 +64,7 @@ def linking_page(config: Config, rows: Sequence[Row]) -> Page:
         "out, so that many ACM records have no partner. A logistic regression on single "
         "pairs is the classifier. Thresholds, and what permatch learns, are chosen on the "
         "training pairs, with probabilities from a classifier that has not seen the "
-        "records; pm.link on the classifier uses no labels and no threshold."
+        "records; pm.link without labels uses no threshold either."
     )
     lines = summarise(rows)
     for protocol in config.protocols:
@@ -96,7 +96,7 @@ def _add_table(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
         )
     )
     page.add_text(
-        "Links that are no candidates count as missed. Greedy, assignment and splink keep "
+        "Links that are not candidates count as missed. Greedy, assignment and splink keep "
         "the classifier's probability for the links they take and give 0 to all others. "
         f"{_certainty(own)}"
     )
@@ -108,10 +108,10 @@ def _certainty(own: Sequence[Row]) -> str:
     least = min(row["told"]["share_exact"] for row in own)
     n_review = sum(row["told"]["n_review"] for row in own)
     if least == 1.0:
-        return "All probabilities of pm.link on the classifier are exact."
+        return "All probabilities of pm.link without labels are exact."
     return (
         "Most candidates of a split hang together in one component, too wide to be solved "
-        "exactly; the probabilities of pm.link on the classifier lie for certain within "
+        "exactly; the probabilities of pm.link without labels lie for certain within "
         f"intervals of at most {widest:.4f}. Pairs that these leave open, {n_review} in "
         "all splits, are left for review and count as not linked."
     )
@@ -123,12 +123,14 @@ def _verdicts(found: dict[str, Effect]) -> str:
         f"The Brier score of pm.link, without labels, is {_number(brier)} times the "
         f"classifier's. Calibrating the logit with labels makes it {_number(labels)} times "
         f"that of pm.link without labels. F1 of pm.link minus that of greedy with a tuned "
-        f"threshold: {_number(f1, '+.4f')}. Intervals are 95 %, paired by split."
+        f"threshold: {_number(f1, '+.4f')}. Ratios are geometric means; intervals are "
+        "95 %, paired by split. Splits share records, so they are somewhat too narrow."
     )
 
 
 def _number(effect: Effect, form: str = ".2f") -> str:
-    return f"{effect.mean:{form}} ({effect.low:{form}} to {effect.high:{form}})"
+    words = f"{effect.mean:{form}} ({effect.low:{form}} to {effect.high:{form}})"
+    return words.replace("-", "\u2212")
 
 
 def _add_reliability(page: Page, config: Config, rows: Sequence[Row]) -> None:
@@ -143,7 +145,8 @@ def _add_reliability(page: Page, config: Config, rows: Sequence[Row]) -> None:
             page.add_figure(
                 figure_svg(figure),
                 f"{_TITLES[protocol]}: of the pairs with some probability, the share that "
-                f"are links, over pairs with at least {PLAUSIBLE:.0%} by any method. Mean "
+                f"are links, over pairs with at least {100 * PLAUSIBLE:g} % by any method. "
+                "Bars: one standard error, by the rule of Agresti and Coull. Mean "
                 f"distance from the diagonal: {errors}.",
                 f"Reliability curves. Mean distance from the diagonal: {errors}.",
                 is_narrow=True,

@@ -150,4 +150,4 @@ def _add_leads(page: Page, rows: Sequence[Row]) -> None:
             ]
         )
     header = ["task", "measure", "against", "lead", "95 % interval", "permatch is"]
-    page.add_html(table(header, cells, "Permatch against each rival."))
+    page.add_html(table(header, cells, "Permatch against each rival.", is_text=True))

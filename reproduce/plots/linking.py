@@ -51,10 +51,12 @@ def reliability_curve(
             continue
         n = counts[seen]
         share = links[seen] / n
+        # With two links and two others added, a bin of few pairs does not look certain.
+        shrunk = (links[seen] + 2.0) / (n + 4.0)
         axes.errorbar(
             chances[seen] / n,
             share,
-            yerr=np.sqrt(share * (1.0 - share) / n),
+            yerr=np.sqrt(shrunk * (1.0 - shrunk) / (n + 4.0)),
             color=color,
             marker=marker,
             linestyle=style,
@@ -66,5 +68,5 @@ def reliability_curve(
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     axes.grid(alpha=0.25)
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False, loc="upper left")
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return axes

@@ -133,7 +133,7 @@ def test_a_page_of_many_links_is_small(tmp_path):
     assert path.stat().st_size < 5_000_000
     assert re.search(r"of 10,000 components, exact probabilities$", words)
     html = path.read_text(encoding="utf-8")
-    assert "permatch link --out (in Python, Links.write) writes all pairs" in html
+    assert "</span> (in Python, Links.write) writes all pairs" in html
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
     assert len(json.loads(text)["best"]) > 1000
 

@@ -229,7 +229,7 @@ def test_what_does_not_fit_is_left_out_and_said():
     n_pairs = graph.n_edges - len(some.edges)
     assert f"{n_nodes} nodes and {n_pairs} pairs are left out" in page
     assert f"among them {some.n_certain} components in which every pair" in page
-    assert "permatch match predict --marginals writes all pairs to a table." in page
+    assert ">--marginals</span> writes all pairs to a table." in page
     # Of a component too large by itself, the pairs that are least certain stay.
     tiny = choose_shown(view, max_bytes=300)
     assert len(tiny.components) == 1

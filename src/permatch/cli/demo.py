@@ -97,8 +97,9 @@ def _linking(console: Console, found: "Linking") -> None:
         f"[bold green]F1 rises from {other['f1']:.3f} to {best['f1']:.3f}, and the Brier "
         f"score falls to {best['brier'] / other['brier']:.2f} of the classifier's."
         "[/bold green] pm.link asks that nobody is linked twice and keeps the expected "
-        "number of links. It chooses no threshold and uses no labels. A link that only it "
-        "finds, and who else the two people could be:",
+        "number of links. It needs no threshold and no labels; greedy is as good with the "
+        "best threshold, which only the true links tell. A link that only pm.link finds "
+        "here, and who else the two people could be:",
     )
     table = _table("north", "south", "by itself", "one-to-one")
     table.columns[1].justify = "left"

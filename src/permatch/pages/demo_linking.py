@@ -21,7 +21,7 @@ COMPARISONS = {
     "street": "tfidf",
     "born": ["exact", Comparison("days", scale=365.25, cap=3652.5)],
 }
-METHODS = ("threshold 0.5", "greedy", "pm.link")
+METHODS = ("threshold 0.5", "greedy, threshold 0.5", "pm.link")
 _SEED = 0
 
 
@@ -66,15 +66,12 @@ def run() -> Linking:
     links = link(
         {"north": left, "south": right, "probability": chances}, left="north", right="south"
     )
-    taken = {
-        "threshold 0.5": chances >= 0.5,
-        "greedy": greedy(left, right, chances) & (chances >= 0.5),
-        "pm.link": links["decision"] == "link",
-    }
-    given = dict.fromkeys(METHODS[:2], chances) | {"pm.link": links["probability"]}
+    is_greedy = greedy(left, right, chances) & (chances >= 0.5)
+    taken = (chances >= 0.5, is_greedy, links["decision"] == "link")
+    given = (chances, chances, links["probability"])
     rows = [
-        {"method": name, **_measure(taken[name], given[name], is_true, len(known))}
-        for name in METHODS
+        {"method": name, **_measure(own, p, is_true, len(known))}
+        for name, own, p in zip(METHODS, taken, given, strict=True)
     ]
     numbers = {
         "n_north": len(north["id"]),
@@ -83,7 +80,7 @@ def run() -> Linking:
         "n_links": len(known),
         "sum_of_pairs": float(chances.sum()),
     }
-    example = _example(links, is_true, taken["greedy"], (north, south))
+    example = _example(links, is_true, is_greedy, (north, south))
     return Linking(numbers, rows, example)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from permatch.pages.demo_learning import METHODS, Demo, Example
 from permatch.pages.demo_linking import Linking
+from permatch.pages.explorer_page import percent
 from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import STYLES, learning_curve, matched_silhouettes, reliability
 
@@ -53,7 +54,10 @@ def _add_linking(page: Page, linking: Linking) -> None:
             ids=True,
         )
     )
-    page.add_text("A link that only pm.link finds, and who else the two people could be:")
+    page.add_text(
+        "With the best threshold, which only the true links tell, greedy is as good. A "
+        "link that only pm.link finds here, and who else the two people could be:"
+    )
     page.add_html(
         table(
             ["north", "south", "by itself", "one-to-one", "the truth"],
@@ -61,13 +65,14 @@ def _add_linking(page: Page, linking: Linking) -> None:
                 [
                     pair["north"],
                     pair["south"],
-                    _share(pair["pair_probability"]),
-                    _share(pair["probability"]),
+                    percent(pair["pair_probability"]),
+                    percent(pair["probability"]),
                     "same person" if pair["is_true"] else "two people",
                 ]
                 for pair in linking.example
             ],
             "Probability of each pair by itself, and if nobody is linked twice.",
+            is_text=True,
         )
     )
     page.add_text("In Python, from the classifier's probabilities:")

@@ -83,7 +83,7 @@ const describeEdge = (edge) => {
   });
   if (rows.length) {
     parts.push(contributionTable(coef ? "Contribution of each feature to the score" : "What the score is made of",
-      ["feature", ...(coef ? ["value", "weight"] : []), "adds"], rows));
+      [coef ? "feature" : "part", ...(coef ? ["value", "weight"] : []), "adds"], rows));
   }
   const nodes = [ends[0][edge], ends[1][edge]];
   const free = [0, 1].filter((side) => mayBeAlone(side, nodes[side]));
@@ -162,7 +162,8 @@ const listComponents = () => {
 const setCaption = (name, words) => { byId(`${name}-caption`).firstChild.textContent = words; };
 const setMore = (name, nLeft, noun) => {
   byId(name).hidden = nLeft <= 0;
-  byId(name).textContent = `Show ${Math.min(AT_ONCE, nLeft)} more of ${count(nLeft, `${noun}`)}`;
+  byId(name).textContent = nLeft > AT_ONCE ? `Show ${AT_ONCE} more of ${count(nLeft, `other ${noun}`)}`
+    : `Show the other ${count(nLeft, noun)}`;
 };
 // Nodes whose name contains what is searched for; those of the same name come first.
 const nodesLike = (c) => {

@@ -1,5 +1,6 @@
 """The page of matchings: components by uncertainty, one opened at a time."""
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def write_match_page(view: MatchView, path: Path) -> str:
         words += f" in {n_shown:,} of {count(n_all, 'component')}"
     elif n_shown > 1:
         words += f" in {n_shown:,} components"
+    if divided.n_pairs:
+        words += " or parts of components"
     return f"{words}, {kind} probabilities"
 
 
@@ -71,7 +74,9 @@ def _page(view: MatchView, divided: Divided, shown: Shown) -> ExplorerPage:
     page.add_html(f'<p class="{kind}" id="how">{escape(view.how)}</p>')
     missing = left_out(view, divided, shown)
     if missing:
-        page.add_html(f'<p class="note" id="left-out">{escape(missing)}</p>')
+        # An option is not cut at its hyphens.
+        words = re.sub(r"--\w+", r'<span class="whole">\g<0></span>', escape(missing))
+        page.add_html(f'<p class="note" id="left-out">{words}</p>')
     page.open_charts()
     if not len(shown.components):
         page.add_text(
