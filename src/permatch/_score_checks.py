@@ -143,19 +143,17 @@ def check_capacities(values: Any, name: str, kind: str, sizes: IntArray) -> Any:
             raise InvalidOptionError(
                 f"{name} must have one entry per graph, {len(sizes)}; got {len(each)}."
             )
-    if kind == "stack" and np.shape(values)[:-1] == (len(sizes),):
-        each = list(np.asarray(values))
+    if kind == "stack":
+        array = _as_capacities(values, name)
+        each = list(array) if array.ndim == 2 and len(array) == len(sizes) else each
     own = [_one_capacity(*pair, name) for pair in zip(each, sizes.tolist(), strict=True)]
     return above_one(np.concatenate([np.ones(0, np.int64), *own]))
 
 
 def _one_capacity(values: Any, n: int, name: str) -> IntArray:
     """Return how many links each node of one side of one graph may have."""
-    refuse_masked(values, name, InvalidOptionError)
-    array = np.asarray(1 if values is None else values)
-    must = f"{name} must be a whole number of links of at least 1, math.inf for no limit"
-    if array.dtype.kind not in "iuf":
-        raise InvalidOptionError(f"{must}, or one per node; got {values!r}.")
+    array = _as_capacities(values, name)
+    must = _capacity_rule(name)
     if array.shape not in ((), (n,)):
         raise InvalidOptionError(
             f"{must}, or one per node, shape ({n},); got shape {array.shape}."
@@ -167,6 +165,24 @@ def _one_capacity(values: Any, n: int, name: str) -> IntArray:
         raise InvalidOptionError(f"{must}; got {worst}.{forbid}")
     whole = np.minimum(array, UNLIMITED).astype(np.int64)
     return np.broadcast_to(whole, (n,))
+
+
+def _capacity_rule(name: str) -> str:
+    return f"{name} must be a whole number of links of at least 1, math.inf for no limit"
+
+
+def _as_capacities(values: Any, name: str) -> np.ndarray:
+    """Return capacities as an array of numbers."""
+    refuse_masked(values, name, InvalidOptionError)
+    try:
+        array = np.asarray(1 if values is None else values)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise InvalidOptionError(
+            f"{_capacity_rule(name)}, or one per node; got {values!r:.60}."
+        )
+    return array
 
 
 def check_alone(problem: Problem, names: list[str]) -> None:

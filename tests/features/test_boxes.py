@@ -103,6 +103,9 @@ def test_features_of_no_boxes():
             "confidence must be one finite number per box, 1 in all",
         ),
         (lambda: box_features([[0, 0, 1, 1]], missed=[np.inf]), BoxError, "missed"),
+        (lambda: box_features([[0, 0, 1, 1]], missed=[-1]), BoxError, "at least 0.*got -1"),
+        (lambda: box_features([], size=(9, 0)), InvalidOptionError, "above 0; got .9, 0"),
+        (lambda: box_features([], size=9), InvalidOptionError, "width and the height"),
     ],
 )
 def test_what_is_wrong_is_said(call, error, says):

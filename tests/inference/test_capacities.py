@@ -330,12 +330,22 @@ def test_wide_components_are_refused_with_their_cost(rng, engine):
         ([1, 2], r"shape \(3,\); got shape \(2,\)"),
         ("many", "got 'many'"),
         (True, "got True"),
+        ([[1], [1, 2]], r"got \[\[1\], \[1, 2\]\]"),
         (np.ma.array([1, 2, 3], mask=[0, 1, 0]), "masked"),
     ],
 )
 def test_capacities_are_checked(capacity, match):
     with pytest.raises(errors.InvalidOptionError, match=f"capacity_left must be.*{match}"):
         pm.infer(np.zeros((3, 3)), unmatched_left=0.0, capacity_left=capacity)
+    with pytest.raises(errors.InvalidOptionError, match="capacity_left must be"):
+        pm.infer(np.zeros((2, 3, 3)), unmatched_left=0.0, capacity_left=capacity)
+
+
+def test_capacities_that_are_too_low_are_named():
+    with pytest.raises(errors.InfeasibleGraphError, match="capacities are too low"):
+        pm.infer(np.zeros((3, 1)), unmatched_left=-np.inf, capacity_right=2)
+    found = pm.infer(np.zeros((3, 1)), unmatched_left=-np.inf, capacity_right=3)
+    assert found.log_partition == pytest.approx(0.0)
 
 
 def test_a_list_of_capacities_has_one_entry_per_graph():

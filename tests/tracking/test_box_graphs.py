@@ -142,3 +142,13 @@ def test_what_is_wrong_is_said():
         frame_pairs(boxes, 0)
     with pytest.raises(InvalidOptionError, match="min_iou must be above 0"):
         label_detections(boxes, boxes, 0.0)
+    with pytest.raises(InvalidOptionError, match="at most 0, .* or a longer sequence"):
+        frame_pairs(boxes.at(3))
+    graph = box_graph([[0, 0, 5, 10]], [[1, 0, 5, 10]])
+    with pytest.raises(BoxError, match=r"shapes \(1,\) and \(1,\); got \(2,\) and \(1,\)"):
+        match_ids(graph, [1, 2], [1])
+
+
+def test_boxes_outside_of_the_image_have_pairs():
+    boxes = Boxes([1, 2], [1, 1], [[-9, -30, 5, 10], [-8, -30, 5, 10]])
+    assert frame_pairs(boxes).matchings[0].tolist() == [0]

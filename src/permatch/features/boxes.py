@@ -189,13 +189,19 @@ def box_features(
     columns = {"overlap": overlap.max(axis=1, initial=0.0)}
     if size is not None:
         ends = known[:, :2] + known[:, 2:]
-        room = np.minimum(known[:, :2], np.array(size, dtype=float) - ends)
+        room = np.minimum(known[:, :2], _check_size(size) - ends)
         near = np.clip(room / known[:, 3:], 0.0, _NEAR_BORDER)
         columns |= {"border_x": near[:, 0], "border_y": near[:, 1]}
     if confidence is not None:
         columns["confidence"] = _per_box(confidence, "confidence", n)
     if missed is not None:
-        columns["missed"] = np.log1p(_per_box(missed, "missed", n))
+        frames = _per_box(missed, "missed", n)
+        if frames.min(initial=0.0) < 0.0:
+            raise BoxError(
+                f"missed must be at least 0, for a track seen last frame; got "
+                f"{frames.min():g}."
+            )
+        columns["missed"] = np.log1p(frames)
     return BoxFeatures(np.column_stack([*columns.values()]), tuple(columns))
 
 
@@ -214,6 +220,16 @@ def as_boxes(boxes: Any, name: str) -> FloatArray:
         raise BoxError(
             f"{name} must be finite, with widths and heights above 0; box {k} is "
             f"{array[k].tolist()}."
+        )
+    return array
+
+
+def _check_size(size: Any) -> FloatArray:
+    """Return the width and the height of an image."""
+    array = as_reals(size, "size", "(2,)").astype(np.float64)
+    if array.shape != (2,) or not ((array > 0.0) & (array < np.inf)).all():
+        raise InvalidOptionError(
+            f"size must be the width and the height of the image, above 0; got {size!r}."
         )
     return array
 

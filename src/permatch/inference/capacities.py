@@ -198,5 +198,7 @@ def infeasible(problem: Problem) -> InfeasibleGraphError:
     try:
         best_assignment(problem)
     except InfeasibleGraphError as err:
-        return err
+        return InfeasibleGraphError(
+            f"{err} The capacities are too low as well; raising them may help."
+        )
     raise AssertionError("a matching is a set of links that capacities allow")

@@ -23,6 +23,7 @@ from permatch.inference import (
     find_engine,
     require_marginals,
 )
+from permatch.inference._limits import is_worth_allowing
 from permatch.inference._words import seconds_in_words
 from permatch.inference.mixed import choose
 from permatch.kernels.frontier_plan import frontier_plan
@@ -291,12 +292,13 @@ def _check_width(frames: Frames, engine: AutoEngine) -> None:
     frame = int(problem.structure.graph_of_component[worst])
     cost = float(plan.log2_seconds[worst])
     words = seconds_in_words(cost) if math.isfinite(cost) else "years"
+    can_wait = is_worth_allowing(cost, float(plan.log2_bytes[worst]))
     limit = "" if engine.budget is None else f" within {engine.budget:g} seconds"
     raise SizeLimitError(
         f"an exact answer{limit} needs smaller groups of tracks that compete for "
         f"detections; {frames.name(frame)} has one of {n} tracks and {k} detections with "
         f"{int(found.n_edges[worst])} possible pairs, which would take {words}. Use a "
-        "smaller gate (valid=), raise budget, or accept an error: tol=0.01."
+        f"smaller gate (valid=), {'raise budget, ' * can_wait}or accept an error: tol=0.01."
     )
 
 

@@ -159,8 +159,8 @@ def frame_pairs(
     first, last = int(boxes.frame.min()), int(boxes.frame.max())
     if last - first < gap:
         raise InvalidOptionError(
-            f"gap must be at most {last - first}, the frames from the first to the last; "
-            f"got {gap}."
+            f"gap must be at most {last - first}, the last frame less the first; got "
+            f"{gap}. Use a smaller gap, or a longer sequence."
         )
     graphs, matchings, frames = [], [], []
     n_links = n_joined = 0
@@ -207,6 +207,12 @@ def match_ids(graph: BipartiteGraph, left: ArrayLike, right: ArrayLike) -> IntAr
     array([-1,  0])
     """
     ids = np.asarray(left), np.asarray(right)
+    shapes = (graph.n_left,), (graph.n_right,)
+    if (ids[0].shape, ids[1].shape) != shapes:
+        raise BoxError(
+            "left and right must be one identity per node of the graph, of shapes "
+            f"{shapes[0]} and {shapes[1]}; got {ids[0].shape} and {ids[1].shape}."
+        )
     i, j = graph.structure.left, graph.structure.right
     is_same = (ids[0][i] == ids[1][j]) & (ids[0][i] != NO_ID)
     matching = np.full(graph.n_left, UNMATCHED, dtype=np.int64)
@@ -254,4 +260,4 @@ def label_detections(detections: Boxes, truth: Boxes, min_iou: float = 0.5) -> B
 
 def _extent(boxes: Boxes) -> tuple[float, float]:
     right, bottom = (boxes.box[:, :2] + boxes.box[:, 2:]).max(axis=0)
-    return float(right), float(bottom)
+    return max(float(right), 1.0), max(float(bottom), 1.0)  # all may lie outside

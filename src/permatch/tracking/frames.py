@@ -224,16 +224,21 @@ def _joined(pieces: list[np.ndarray]) -> FloatArray:
 
 def _check_valid(valid: Any, kind: Kind, shapes: IntArray) -> BoolArray:
     """Return which entries count."""
-    masks = list(valid) if kind != "one" else [valid]
+    masks = [valid]
+    if kind != "one":
+        masks = list(valid) if hasattr(valid, "__len__") else []
     if len(masks) != len(shapes):
+        got = f"{len(masks)}" if hasattr(valid, "__len__") else f"{valid!r:.60}"
         raise ScoreShapeError(
-            f"valid must have as many frames as likelihood, {len(shapes)}; got "
-            f"{len(masks)}."
+            f"valid must have as many frames as likelihood, {len(shapes)}; got {got}."
         )
     found = []
     for g, (mask, shape) in enumerate(zip(masks, shapes.tolist(), strict=True)):
         name = "valid" if kind == "one" else f"valid of frame {g}"
-        array = np.asarray(mask)
+        try:
+            array = np.asarray(mask)
+        except ValueError:  # rows of different lengths
+            array = np.zeros(0)
         if array.shape != tuple(shape):
             raise ScoreShapeError(
                 f"{name} must have the shape of likelihood, {tuple(shape)}, with the "
