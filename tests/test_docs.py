@@ -24,8 +24,8 @@ MARKDOWN = [path for path in PAGES if path.suffix == ".md"]
 #: What shows what its code prints, read where it lies.
 SHOWN = [ROOT / "README.md", *MARKDOWN]
 ROOMS = (
-    "inference", "decoding", "estimators", "datasets", "features", "metrics", "plots",
-    "tracking",
+    "inference", "decoding", "linking", "estimators", "datasets", "features", "metrics",
+    "pages", "plots", "tracking",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 import permatch as pm
 from permatch.errors import InvalidOptionError
 from permatch.inference import Frontier
+from permatch.pages import write_links_page
 from permatch.pages.alternatives import find_alternatives
 from permatch.pages.links_view import links_view
 from permatch.pages.match_explorer import match_page, write_match_page
@@ -118,6 +119,12 @@ def test_approximate_pairs_have_their_intervals(links):
 def test_some_rows_are_no_view(links):
     with pytest.raises(InvalidOptionError, match="got some of their rows"):
         links_view(links.take(slice(3)))
+
+
+def test_a_page_is_written_from_python(links, tmp_path):
+    path = tmp_path / "links.html"
+    assert write_links_page(links, str(path)).endswith("exact probabilities")
+    assert path.read_text(encoding="utf-8") == match_page(links_view(links)).render()
 
 
 def test_links_without_pairs_are_a_page():

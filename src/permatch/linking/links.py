@@ -35,7 +35,8 @@ class Links:
     """Pairs of records with their one-to-one probabilities and decisions.
 
     What `permatch.link` returns: a table with one row per pair, in the order of the input.
-    ``links["probability"]`` is a column, a NumPy array.
+    ``links["probability"]`` is a column, a NumPy array.  `permatch.pages.write_links_page`
+    writes a page to explore them.
 
     ================  ======================================================================
     column            holds
@@ -155,7 +156,8 @@ class Links:
         ----------
         path : path or open text file
             Parquet if it ends in ``.parquet`` or ``.pq``, with tabs if in ``.tsv``, else
-            CSV.  Parquet keeps `offset` and `costs` too.
+            CSV.  Numbers are written with all digits, so that they are read back as they
+            were; Parquet keeps `offset` and `costs` too.
         """
         write_table(self, path)
 

@@ -1,5 +1,5 @@
 """Self-contained HTML pages: results in, one file out that needs no network."""
 
-from permatch.pages.html import Page, drawing, figure_svg, table
+from permatch.pages.write import write_links_page, write_model_page
 
-__all__ = ["Page", "drawing", "figure_svg", "table"]
+__all__ = ["write_links_page", "write_model_page"]
