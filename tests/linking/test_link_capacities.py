@@ -39,9 +39,9 @@ def enumerated(pairs, places, offset, **capacities):
 )
 def test_probabilities_against_enumeration(rng, capacities):
     pairs, places = table(rng, 5, 3)
-    links = pm.link(pairs, expected_links=3.0, **capacities)
+    links = pm.link(pairs, expected_links=2.5, **capacities)
     wanted = enumerated(pairs, places, links.offset, **capacities)
-    assert links.expected_links == pytest.approx(3.0, abs=1e-5)
+    assert links.expected_links == pytest.approx(2.5, abs=1e-5)
     assert links.is_exact
     np.testing.assert_allclose(links["probability"], wanted.marginals, atol=1e-10)
     for side, nodes in zip(("left", "right"), places, strict=True):
@@ -118,3 +118,12 @@ def test_what_takes_too_long_can_be_allowed(rng):
     pairs, _ = table(rng, 9, 9, 0.7)
     with pytest.raises(errors.SizeLimitError, match=r"budget .* 1e-06 s.*or raise budget"):
         pm.link(pairs, capacity_right=2, expected_links=None, budget=1e-6)
+
+
+def test_more_links_than_the_capacities_allow_are_refused():
+    pairs = {"left": ["a", "a", "a", "b"], "right": ["x", "y", "z", "z"]}
+    pairs["probability"] = [0.7, 0.2, 0.4, 0.5]
+    with pytest.raises(errors.InvalidOptionError, match="must be below 3, the most links"):
+        pm.link(pairs, capacity_left=2, expected_links=3.0)
+    links = pm.link(pairs, capacity_left=2, expected_links=2.9)
+    assert links.expected_links == pytest.approx(2.9, rel=1e-5)

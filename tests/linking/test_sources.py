@@ -265,12 +265,18 @@ def test_one_table_compared_with_itself_is_noticed():
         pm.link(table)
 
 
-def test_three_sources_are_refused():
+def test_three_sources_are_refused(tmp_path):
     table = splink_frame().assign(
         source_dataset_l=["a", "a", "a", "b"], source_dataset_r=["b", "b", "c", "c"]
     )
-    with pytest.raises(TableError, match="two sources; got 3: 'a', 'b', 'c'"):
-        pm.link(table)
+    words = "two sources; got 3: 'a', 'b', 'c'"
+    path = tmp_path / "pairs.csv"
+    table.drop(columns="name_l").to_csv(path, index=False)
+    for form in (table, pa.Table.from_pandas(table), path):
+        with pytest.raises(TableError, match=words):
+            pm.link(form)
+    with pytest.raises(TableError, match=words):
+        pm.fit_links(table.assign(label=[1, 0, 0, 0]), weight="match_weight")
     table["source_dataset_r"] = ["a", "b", "b", "b"]
     with pytest.raises(TableError, match="link_only"):
         pm.link(table)

@@ -11,7 +11,7 @@ file is never all in memory.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ class Roles:
     """The role of each column; features None means all other numeric columns.
 
     `graph` None means the column ``graph`` if the table has one and `has_graphs` is true.
+    `others` are columns of text of which only the different values matter.
     """
 
     graph: str | None
@@ -43,6 +44,7 @@ class Roles:
     features: tuple[str, ...] | None
     has_labels_read: bool = True
     has_graphs: bool = True
+    others: tuple[str, ...] = ()
 
     def fits(self, header: list[str]) -> bool:
         """Return whether a table with these columns has all that are needed."""
@@ -92,7 +94,7 @@ class Columns:
     """The arrays of a table, and the names of its rows for messages.
 
     `ids` are those of graph, left and right; a table of one graph has none for it, and
-    None is the graph's id.
+    None is the graph's id.  `others` holds the different values of further columns.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Columns:
     feature_names: list[str]
     ignored: list[str]
     lines: IntArray | None
+    others: dict[str, list[Any]] = field(default_factory=dict)
 
     def at(self, row: Any) -> str:
         """Return where a row is: its line in a file, or its position."""
@@ -169,8 +172,8 @@ def _repeated(names: list[str]) -> list[str]:
 def used_columns(
     header: list[str], roles: Roles, first: Block
 ) -> tuple[list[int], int | None, list[int], list[int]]:
-    """Return the columns of the ids, of the label, of features, and those left out."""
-    ids = [header.index(key) for key in roles.ids(header)]
+    """Return the columns of ids and others, of the label, of features, and the rest."""
+    ids = [header.index(key) for key in (*roles.ids(header), *roles.others)]
     label = header.index(roles.label) if roles.label in header else None
     if roles.features is not None:
         used, ignored = [header.index(key) for key in roles.features], []
@@ -221,18 +224,20 @@ def gather(
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))
-    ids = [(_join(parts), list(c)) for parts, c in zip(codes, coders, strict=True)]
-    if len(ids) == 2:
+    n_ids = len(id_columns) - len(roles.others)
+    ids = [(_join(codes[k]), list(coders[k])) for k in range(n_ids)]
+    if n_ids == 2:
         ids.insert(0, (np.zeros(len(ids[0][0]), dtype=np.intp), [None]))
     return Columns(
         name=name,
         ids=ids,
-        id_columns=tuple(header[k] for k in id_columns),
+        id_columns=tuple(header[k] for k in id_columns[:n_ids]),
         labels=_join(labels) if labels else None,
         features=_join(features),
         feature_names=[header[k] for k in used],
         ignored=[header[k] or "(no name)" for k in ignored],
         lines=_join(lines) if lines else None,
+        others=dict(zip(roles.others, map(list, coders[n_ids:]), strict=True)),
     )
 
 

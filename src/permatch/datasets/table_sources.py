@@ -74,7 +74,7 @@ def _read_frame(frame: Any, name: str, choice: RoleChoice) -> Columns:
     roles = choice.chosen(header)
     check_header(header, roles, name)
     # Where features are named, other columns may hold anything.
-    named = [*roles.ids(header), roles.label, *(roles.features or [])]
+    named = [*roles.ids(header), *roles.others, roles.label, *(roles.features or [])]
     used = set(header if roles.features is None else named)
     cells: list[Any] = [as_array(frame[key]) if str(key) in used else () for key in keys]
     shape = cells[header.index(roles.left)].shape

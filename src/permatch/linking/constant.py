@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.assignment import best_assignment
+from permatch.decoding.capacities import best_links
 from permatch.errors import InvalidOptionError
 from permatch.linking.checks import Expected
 from permatch.linking.counting import (
@@ -91,17 +91,7 @@ def _warn(solver: Solver, wanted: float, found: Found) -> None:
 
 def _check_possible(solver: Solver, wanted: float) -> None:
     """Refuse a number of links that cannot be expected."""
-    problem = solver.problem
-    if problem.has_capacities:
-        return
-    n, k = problem.structure.n_left, problem.structure.n_right
-    every = replace(
-        problem,
-        scores=np.ones(problem.structure.n_edges),
-        unmatched_left=np.zeros(n),
-        unmatched_right=np.zeros(k),
-    )
-    most = int((best_assignment(every).matching >= 0).sum())
+    most = int(best_links(solver.problem, np.ones(solver.problem.structure.n_edges)).sum())
     if wanted >= most:
         raise InvalidOptionError(
             f"expected_links must be below {most:,}, the most links that these pairs "

@@ -13,7 +13,7 @@ from permatch.estimators.unmatched import expected_unmatched, unmatched_in_words
 from permatch.labels import check_known
 from permatch.linking.models import features_of, logit_of
 from permatch.linking.pairs import PairRoles, choose_roles
-from permatch.linking.sources import as_table, name_ids
+from permatch.linking.sources import as_table, check_sources, name_ids
 
 
 def fit_links(
@@ -116,6 +116,7 @@ def fit_links(
     named = None if features is None else _as_tuple(features)
     roles = _FitRoles(choose_roles(*name_ids(pairs, left, right), values, named), label)
     columns = _calibrated(read_columns(as_table(pairs), roles), roles.pairs)
+    check_sources(columns)
     table = build_edge_table(columns, label, is_label_required=True)
     known = check_known(table.graphs, table.matchings)
     if not any(one.leaves_spare for one in known):

@@ -13,7 +13,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.datasets.columns import Columns, Roles, quoted
 from permatch.datasets.table_sources import read_columns
 from permatch.errors import InvalidOptionError, TableError
-from permatch.linking.sources import as_table, check_sources
+from permatch.linking.sources import SOURCES, as_table, check_sources
 
 #: What a column says of a pair: see `permatch.link`.
 Kind = Literal["probability", "weight", "score"]
@@ -86,7 +86,8 @@ class PairRoles:
                 "the ids of the two records and what is known of a pair must be in "
                 f"different columns; got {quoted(names)}. Name different columns."
             )
-        return Roles(None, left, right, "", value, has_labels_read=False, has_graphs=False)
+        others = SOURCES if set(SOURCES) <= set(header) - set(names) else ()
+        return Roles(None, left, right, "", value, False, False, others)
 
     @property
     def _rest(self) -> str:
@@ -219,9 +220,8 @@ def as_ids(values: list[Any]) -> np.ndarray:
 
 def read_pairs(source: Any, roles: PairRoles) -> ScoredPairs:
     """Read a table of scored pairs."""
-    table = as_table(source)
-    check_sources(table)
-    columns = read_columns(table, roles)
+    columns = read_columns(as_table(source), roles)
+    check_sources(columns)
     kind = "features" if roles.features is not None else roles.kind_in(_header(columns))
     (_, (left, _), (right, right_ids)) = columns.ids
     key = left * max(len(right_ids), 1) + right

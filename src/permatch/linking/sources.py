@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from permatch._cells import Coded, as_array, in_memory, quoted
+from permatch._cells import in_memory, quoted
 from permatch._optional import require
+from permatch.datasets.columns import Columns
 from permatch.errors import TableError
 
 #: Names of the columns where a source has none.
 LEFT, RIGHT, PROBABILITY = "left", "right", "probability"
 # Packages whose frames the readers take without a copy.
 _READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow")
-# Where splink says which table a record is from.
-_SOURCES = ("source_dataset_l", "source_dataset_r")
+#: Where splink says which table a record is from.
+SOURCES = ("source_dataset_l", "source_dataset_r")
 #: What to do instead, in words.
 OTHER_TOOLS = (
     "To group the duplicates of one table, or of three and more, use a clustering, such as "
@@ -115,13 +116,11 @@ def _from_array(source: np.ndarray) -> Mapping[str, Any]:
     return {name: np.asarray(source[name]) for name in fields}
 
 
-def check_sources(table: Any) -> None:
+def check_sources(columns: Columns) -> None:
     """Refuse pairs from other than two sources, where splink names them."""
-    names = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
-    names = getattr(table, "columns", ()) if names is None else names
-    if not all(name in names for name in _SOURCES):
+    if not columns.others:
         return
-    one, other = ({*_values(table[name])} for name in _SOURCES)
+    one, other = (set(columns.others[name]) for name in SOURCES)
     every = sorted(map(str, one | other))
     if len(every) > 2:
         raise TableError(
@@ -131,12 +130,7 @@ def check_sources(table: Any) -> None:
     if one & other:
         raise TableError(
             "link takes pairs of records from two sources, those of one always on the "
-            f"left; {_SOURCES[0]} has {quoted(sorted(map(str, one)))} and {_SOURCES[1]} "
+            f"left; {SOURCES[0]} has {quoted(sorted(map(str, one)))} and {SOURCES[1]} "
             f"has {quoted(sorted(map(str, other)))}. In splink, use link_type='link_only'. "
             f"{OTHER_TOOLS}"
         )
-
-
-def _values(column: Any) -> list[Any]:
-    cells = as_array(column)
-    return cells.values if isinstance(cells, Coded) else list(dict.fromkeys(cells.tolist()))
