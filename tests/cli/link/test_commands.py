@@ -45,6 +45,7 @@ def test_standard_input_and_output(table):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("left,right,probability,pair_probability")
     assert [line[:3] for line in lines[1:]] == ["a,x", "b,y"]
+    assert run("-", "--links-only", "--out", "-", input=TABLE).stdout == done.stdout
 
 
 def test_pairs_to_review(table):
@@ -109,11 +110,14 @@ def test_warnings_are_single_lines(table):
         (["--out", "pairs.csv"], WRONG_USAGE, "would overwrite an input"),
         (["--review", "2", "--review-out", "no/r.csv"], FAILURE, "folder does not exist"),
         (["--review", "0"], WRONG_USAGE, "--review"),
+        (["-o", "review.csv", "--review", "2"], WRONG_USAGE, "must be different files"),
+        (["-o", "m.json", "--model", "m.json"], WRONG_USAGE, "would overwrite an input"),
         (["--wrong", "-1"], WRONG_USAGE, "--wrong"),
         (["--model", "no.json"], FAILURE, "no.json"),
     ],
 )
 def test_mistakes_are_explained(table, arguments, status, message):
+    table.with_name("m.json").write_text("{}")
     done = run("pairs.csv", *arguments)
     assert done.exit_code == status
     assert message in done.stderr

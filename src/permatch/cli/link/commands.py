@@ -116,9 +116,16 @@ def pairs(
       permatch link show pairs.csv --out link.html
     """
     with nothing_written_if_interrupted():
-        for path, option in ((out, "--out"), (review_out, "--review-out")):
-            if path is not None and (option == "--out" or review is not None):
-                check_target(path, option, table)
+        out = None if str(out) == "-" else out
+        inputs = table, linking.model and str(linking.model)
+        if out is not None:
+            check_target(out, "--out", *inputs)
+        if review is not None:
+            check_target(review_out, "--review-out", *inputs)
+            if out is not None and out.absolute() == review_out.absolute():
+                raise typer.BadParameter(
+                    f"--out and --review-out must be different files; both are {out}."
+                )
         links, is_cut_short = find_links(table, linking)
         chosen = links[links.is_linked] if links_only else links
         chosen.write(standard_output() if out is None else out)
