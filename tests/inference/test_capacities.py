@@ -108,6 +108,22 @@ def test_against_enumeration(rng, spread):
     assert n_solved > 10
 
 
+def test_states_that_win_late_are_not_lost():
+    # On the way there, what wins in the end is lost beside what unmatched nodes undo.
+    scores = np.array(
+        [
+            [-252.72589248, -346.0768204, 467.83210274, -335.49301605],
+            [389.42558989, 150.04118997, -91.00524207, -289.26921093],
+            [260.62337421, 432.41279919, -233.5061022, -74.68630147],
+        ]
+    )
+    options = {"unmatched_left": 499.99023904, "unmatched_right": 0.0}
+    options["capacity_left"] = np.inf
+    found = pm.infer(scores, "frontier", **options)
+    assert_same(found, pm.infer(scores, "enumeration", **options))
+    np.testing.assert_allclose(found.unmatched_left, [1.0, 1.0, 0.0], atol=1e-12)
+
+
 def test_logs_agree_with_floats(rng):
     for _ in range(20):
         scores, options = random_case(rng, largest=5)

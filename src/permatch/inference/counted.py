@@ -180,7 +180,7 @@ class CountedWalk:
                 kept.append(table[begin : begin + n_states].copy())
         found.totals[self.component] = kernel.log_total(exponents, places, table, shift)
         buffers = np.empty((2, kernel.largest_table(ops, start, stop)))
-        state = np.zeros(3, np.int64)
+        state = np.zeros(4, np.int64)
         out = found.marginals, *self._sides(found.left, found.right)
         back = partial(kernel.sweep_back, *walk, buffers, state, *out)
         for first, last in reversed(parts):

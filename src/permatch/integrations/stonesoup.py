@@ -120,7 +120,7 @@ def _as_arrays(hypotheses: Mapping[Any, Any]) -> tuple[IntArray, IntArray, Float
             seen = id(one.measurement) if one else 0
             columns.append(column_of.setdefault(seen, len(column_of) + 1) if one else 0)
             logs.append(_log(one.probability))
-    return np.array(rows), np.array(columns), np.array(logs, dtype=float)
+    return np.array(rows, np.intp), np.array(columns, np.intp), np.array(logs, dtype=float)
 
 
 def _log(probability: Any) -> float:

@@ -8,9 +8,11 @@ The operations of `counts_plan` on tables of states, forwards and then backwards
 All terms are positive.  The tables of the way there are kept; with those of the way back,
 the shares of what passes through an edge used and not used are its probability, and
 likewise for nodes.  `low` holds keep and free, `high` link and linked, the larger of the
-two 1; tables are scaled by powers of two on the way to the next.  As in `frontier`, states
-lost to underflow weigh nothing unless the sum over a step of both tables is tiny; `lowest`
-reports the least.
+two 1; tables are scaled by powers of two on the way to the next.  There are no prices of a
+best matching, so that before it is scaled a table may be tiny as a whole, and states that
+count be lost to underflow.  What is lost weighs nothing as long as the sum over a step of
+both tables, one of them scaled and the other as it was computed, is not tiny, whichever of
+them is scaled; `lowest` reports the least.
 """
 
 import math
@@ -38,6 +40,8 @@ from permatch.kernels.frontier import LOST
 
 _LN2 = math.log(2.0)
 _FAST = {"reassoc", "nsz", "contract"}
+# log2 of the largest factor: a table that needs more has lost states that count.
+_MOST = 1000
 # Runs that are too short to be worth their loop.
 _SHORT = 8
 
@@ -184,7 +188,7 @@ def sweep_forward(ops, start, low, high, places, exponents, table, first, last):
     for k in range(first, last):
         op = ops[start + k]
         at, to = places[k], places[k + 1]
-        factor = math.ldexp(1.0, -int(exponents[k]))
+        factor = math.ldexp(1.0, min(-int(exponents[k]), _MOST))
         if op[KIND] == OPEN:
             _open(table, at, to, op, factor)
         elif op[KIND] == LINK:
@@ -265,20 +269,22 @@ def sweep_back(
 ):  # fmt: skip
     """Undo the operations that are ``first .. last - 1`` from the end of a walk.
 
-    `buffers` has two tables; `state` the number of that in use, its exponent, and log2 of
-    the least sum over a step of both tables.
+    `buffers` has two tables; `state` the number of that in use, its exponent, log2 of the
+    least sum over a step of both tables, and of the last one with the latter scaled.
     """
     n_ops = len(places) - 1
     if first == 0:
         buffers[0, 0] = 1.0
-        state[0], state[1], state[2] = 0, 1, 0
+        state[0], state[1], state[2], state[3] = 0, 1, 0, 0
     for k in range(n_ops - 1 - first, n_ops - 1 - last, -1):
         op = ops[start + k]
         back, new = buffers[state[0]], buffers[1 - state[0]]
         if op[KIND] == OPEN:  # states with a link came from nowhere
+            state[3] += exponents[k]
+            state[2] = min(state[2], state[3])
             state[1] = _exponent_of(back, 0, op[SIZE])
             continue
-        factor = math.ldexp(1.0, -int(state[1]))
+        factor = math.ldexp(1.0, min(-int(state[1]), _MOST))
         one, other = factor * low[k], factor * high[k]
         if op[KIND] == LINK:
             no, yes = _untake(table, places[k], back, new, op, one, other)
@@ -291,10 +297,10 @@ def sweep_back(
                 own_out[op[OWN]] = no / (no + yes)
             if op[OTHER] >= 0:
                 other_out[op[OTHER]] = no / (no + yes)
-        height = LOST
-        if no + yes > 0.0:
-            height = math.frexp(no + yes)[1] - exponents[k]
-        state[2] = min(state[2], height)
+        state[3] = LOST
+        if 0.0 < no + yes < np.inf:
+            state[3] = math.frexp(no + yes)[1]
+        state[2] = min(state[2], state[3], state[3] - exponents[k] + state[1])
         state[0] = 1 - state[0]
         state[1] = _exponent_of(new, 0, op[SIZE])
 
@@ -338,7 +344,7 @@ def solve_counts(
         table = np.empty(fill_places(ops, start, 0, n_ops, places))
         sweep_forward(ops, start, low, high, places, exponents, table, 0, n_ops)
         buffers = np.empty((2, largest_table(ops, start, stop)))
-        state = np.zeros(3, np.int64)
+        state = np.zeros(4, np.int64)
         sweep_back(ops, start, low, high, places, exponents, table, buffers, state,
             marginals, own_out, other_out, 0, n_ops)  # fmt: skip
         logs[c] = log_total(exponents, places, table, shift)
