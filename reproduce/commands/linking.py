@@ -102,7 +102,7 @@ def _as_data(
 ) -> dict[str, Any]:
     """Return all results as plain numbers and text, without where the data was found."""
     from permatch._version import __version__
-    from reproduce.experiments.dblp_acm import effects, summarise
+    from reproduce.experiments.dblp_acm import certainty, effects, summarise
 
     options = asdict(config)
     options.pop("data")
@@ -118,6 +118,7 @@ def _as_data(
             }
             for protocol in config.protocols
         },
+        "certainty": {name: certainty(rows, name) for name in config.protocols},
     }
 
 

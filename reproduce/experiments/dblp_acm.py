@@ -193,6 +193,20 @@ def effects(rows: Iterable[Row], protocol: str) -> dict[str, Effect]:
     }
 
 
+def certainty(rows: Iterable[Row], protocol: str) -> Row:
+    """Return how far off the probabilities of `pm.link` without labels may be."""
+    told = [
+        row["told"]
+        for row in rows
+        if (row["protocol"], row["method"]) == (protocol, "link")
+    ]
+    return {
+        "widest": max(one["widest"] for one in told),
+        "share_exact": min(one["share_exact"] for one in told),
+        "n_review": sum(one["n_review"] for one in told),
+    }
+
+
 def _measure(
     config: Config, tables: Bibliographies, protocol: str, repeat: int
 ) -> dict[str, Row]:

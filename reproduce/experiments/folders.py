@@ -38,7 +38,9 @@ def find_folder(
     InvalidOptionError
         If it is missing; the message lists the folders searched.
     """
-    wanted = f"{what} ({' and '.join(files)}) is required"
+    *others, last = files
+    names = f"{', '.join(others)} and {last}" if others else last
+    wanted = f"{what} ({names}) is required"
     given = os.environ.get(DATA_VARIABLE) if data is None else data
     if not given:
         raise InvalidOptionError(

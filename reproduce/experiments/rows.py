@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from permatch.errors import PermatchError
+from permatch.pages.demo_learning import keeping_interrupts
 
 Row = dict[str, Any]
 
@@ -178,7 +179,8 @@ def _rows(
 
         row = rows.find(**key)
         if row is None:
-            row = key | plan.measure(key, show)
+            with keeping_interrupts():  # no row of a fit that was cut short
+                row = key | plan.measure(key, show)
             rows.add(row)
             on_row(row)
         done += cost

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from permatch.pages.html import Page, drawing, figure_svg
 from reproduce.experiments.claims import Effect
-from reproduce.experiments.dblp_acm import PLAUSIBLE, Config, effects, summarise
+from reproduce.experiments.dblp_acm import (
+    PLAUSIBLE,
+    Config,
+    certainty,
+    effects,
+    summarise,
+)
 from reproduce.experiments.rows import Row
 from reproduce.pages.links import measure_table
 from reproduce.plots.linking import reliability_curve
@@ -98,22 +104,20 @@ def _add_table(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
     page.add_text(
         "Links that are not candidates count as missed. Greedy, assignment and splink keep "
         "the classifier's probability for the links they take and give 0 to all others. "
-        f"{_certainty(own)}"
+        f"{_certainty(certainty(rows, protocol))}"
     )
 
 
-def _certainty(own: Sequence[Row]) -> str:
+def _certainty(found: Row) -> str:
     """Say how far off the probabilities of `pm.link` may be."""
-    widest = max(row["told"]["widest"] for row in own)
-    least = min(row["told"]["share_exact"] for row in own)
-    n_review = sum(row["told"]["n_review"] for row in own)
-    if least == 1.0:
+    if found["share_exact"] == 1.0:
         return "All probabilities of pm.link without labels are exact."
     return (
         "Most candidates of a split hang together in one component, too wide to be solved "
         "exactly; the probabilities of pm.link without labels lie for certain within "
-        f"intervals of at most {widest:.4f}. Pairs that these leave open, {n_review} in "
-        "all splits, are left for review and count as not linked."
+        f"intervals of at most {found['widest']:.4f}. Pairs that these leave open, "
+        f"{found['n_review']} in all splits, are left for review and count as not linked. "
+        "What permatch learns from labels is approximated by belief propagation."
     )
 
 

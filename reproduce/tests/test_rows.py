@@ -1,9 +1,11 @@
 """Files of results: what is kept, what is cut off, what is refused."""
 
+import signal
+
 import pytest
 
 from reproduce.experiments import RowFile, read_rows
-from reproduce.experiments.rows import RowFileError
+from reproduce.experiments.rows import Plan, RowFileError, experiment
 
 KEY = ("seed", "n")
 
@@ -57,3 +59,27 @@ def test_no_row_has_a_value_json_does_not_know(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         RowFile(path, KEY).add({"seed": 0, "n": 1, "loss": float("nan")})
     assert not path.exists()
+
+
+@pytest.mark.parametrize("answer", [{"value": 2}, ValueError("query interrupted")])
+def test_what_an_interrupt_left_makes_no_row(tmp_path, answer):
+    def measure(key, show):
+        if not key["repeat"]:
+            return {"value": 1}
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            if isinstance(answer, Exception):
+                raise answer from None
+            return answer
+
+    @experiment(("config", "repeat"))
+    def run(config):
+        return Plan(config, [(0,), (1,)], measure, lambda key: 1.0)
+
+    path = tmp_path / "rows.jsonl"
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        list(run("some", path))
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert read_rows(path) == [{"config": "some", "repeat": 0, "value": 1}]

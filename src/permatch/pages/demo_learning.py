@@ -205,13 +205,14 @@ def quiet_fit() -> Iterator[None]:
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    with _keeping_interrupts(), warnings.catch_warnings():
+    with keeping_interrupts(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
 @contextmanager
-def _keeping_interrupts() -> Iterator[None]:
+def keeping_interrupts() -> Iterator[None]:
+    """Raise a Ctrl-C again at the end, whatever was made of it meanwhile."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield  # nobody listens, or not in this thread
@@ -226,6 +227,10 @@ def _keeping_interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, note)
     try:
         yield
+    except Exception as error:  # a database, say, that has an error of its own for it
+        if is_interrupted:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
     if is_interrupted:
