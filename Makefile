@@ -98,7 +98,7 @@ $(VENV)/venv.stamp:
 
 $(VENV)/demo.stamp: pyproject.toml $(VENV)/venv.stamp
 	@echo "installing permatch into $(VENV) (once, about a minute)"
-	@$(PIP) --editable '.[vision,plots]'
+	@$(PIP) --editable '.[vision,plots,tables]'
 	@touch $@
 
 $(VENV)/reproduce.stamp: pyproject.toml $(VENV)/venv.stamp

@@ -13,7 +13,7 @@ def why_missing() -> str:
     try:
         import stonesoup  # noqa: F401
     except ImportError:
-        return "Stone Soup is not installed (pip install 'permatch[stonesoup]')"
+        return "Stone Soup is not installed (pip install '.[stonesoup]')"
     return ""
 
 

@@ -84,7 +84,10 @@ def test_require_returns_a_module_that_is_there():
 
 
 def test_require_names_the_extra():
-    expected = r"^read_frame needs no_such_package: pip install 'permatch\[tables\]'$"
+    expected = (
+        r"^read_frame needs no_such_package: install the extra 'tables' "
+        r"\(in a clone of permatch: pip install '\.\[tables\]'\)$"
+    )
     with pytest.raises(MissingDependencyError, match=expected) as caught:
         require("no_such_package.part", "tables", what="read_frame")
     assert caught.value.name == "no_such_package"

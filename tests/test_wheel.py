@@ -182,5 +182,5 @@ def test_the_demo_infers_with_core_packages_only(run):
     assert any(line.split()[:1] == ["pm.link"] for line in lines)
     # The rest is one line away.
     (line,) = (line for line in lines if "pip install" in line)
-    assert line.endswith("pip install 'permatch[vision,plots]'")
+    assert line.endswith("pip install '.[vision,plots]')")
     assert not (run.folder / "permatch-demo").exists()

@@ -18,7 +18,7 @@ def why_missing() -> str:
     try:
         import pyehm.core  # noqa: F401
     except ImportError:
-        return "pyehm is not installed (pip install 'permatch[bench]')"
+        return "pyehm is not installed (pip install '.[bench]')"
     return ""
 
 

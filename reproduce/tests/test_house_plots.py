@@ -62,5 +62,5 @@ def test_landmarks_are_joined_and_wrong_ones_marked(ax):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'permatch\[plots\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '\.\[plots\]'"):
         gap_curve([])

@@ -129,5 +129,5 @@ def test_a_figure_is_saved_as_png_and_svg(tmp_path):
 )
 def test_without_matplotlib_the_extra_is_named(monkeypatch, draw):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'permatch\[plots\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '\.\[plots\]'"):
         draw([])

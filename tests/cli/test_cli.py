@@ -189,7 +189,7 @@ def test_demo_without_the_extras_says_what_to_install(call, monkeypatch, tmp_pat
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
     result = call("demo", "--out", tmp_path / "page")
     assert result.exit_code == OK
-    assert "pip install 'permatch[vision,plots]'" in result.stdout
+    assert "install the extras 'vision' and 'plots' (in a clone" in result.stdout
     assert not (tmp_path / "page").exists()
 
 

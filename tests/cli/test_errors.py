@@ -465,7 +465,7 @@ def test_missing_extras_are_named(folder, monkeypatch, line, package, extra):
     monkeypatch.setattr(
         _optional, "find_spec", lambda name: None if name == package else known(name)
     )
-    words = f"needs {package}: pip install 'permatch[{extra}]'"
+    words = f"needs {package}: install the extra '{extra}'"
     assert_one_line(call(line), FAILURE, words)
 
 

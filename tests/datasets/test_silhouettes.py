@@ -207,5 +207,5 @@ def test_without_scikit_image_the_extra_is_named(monkeypatch):
         "permatch._optional.find_spec",
         lambda name: None if name == "skimage" else find(name),
     )
-    with pytest.raises(MissingDependencyError, match=r"pip install 'permatch\[vision\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '\.\[vision\]'"):
         silhouettes()

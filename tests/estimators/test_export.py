@@ -137,6 +137,6 @@ def test_without_onnx_the_extra_is_named(model, monkeypatch):
         "permatch._optional.find_spec",
         lambda name: None if name == "onnx" else find_spec(name),
     )
-    expected = r"^export to ONNX needs onnx: pip install 'permatch\[serving\]'$"
+    expected = r"^export to ONNX needs onnx: install the extra 'serving' \(in a clone"
     with pytest.raises(MissingDependencyError, match=expected):
         to_onnx(model)

@@ -228,7 +228,7 @@ def test_a_missing_stone_soup_is_named_with_its_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "permatch.integrations.stonesoup")
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
     words = (
-        r"^permatch.integrations.stonesoup needs stonesoup: pip install 'permatch\[stone"
+        r"^permatch.integrations.stonesoup needs stonesoup: install the extra 'stonesoup' "
     )
     with pytest.raises(MissingDependencyError, match=words):
         import permatch.integrations.stonesoup  # noqa: F401

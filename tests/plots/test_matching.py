@@ -113,5 +113,5 @@ def test_a_new_figure_is_made_where_no_axes_are_given():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'permatch\[plots\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '\.\[plots\]'"):
         learning_curve(ROWS)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from permatch._files import whole_file
+from permatch._optional import how_to_install
 from permatch._progress import progress_bar
 from permatch.cli.shared.options import Jobs, make_folder
 from permatch.cli.shared.report import percent
@@ -21,7 +22,7 @@ from permatch.cli.shared.terminal import printing
 if TYPE_CHECKING:
     from permatch.pages.demo_linking import Linking
 
-_LACK = "This part needs scikit-image and matplotlib: pip install 'permatch[vision,plots]'"
+_LACK = f"This part needs scikit-image and matplotlib: {how_to_install('vision', 'plots')}"
 
 
 def demo(
@@ -38,8 +39,8 @@ def demo(
     First, two small tables that come with permatch are linked one-to-one.
     Then permatch learns to match the points of a silhouette, which takes a
     minute or two, and writes a page with figures.  All numbers are computed
-    live.  The second part needs scikit-image and matplotlib
-    (pip install 'permatch\[vision,plots]').
+    live.  The second part needs scikit-image and matplotlib, the
+    extras vision and plots (in a clone: pip install '.\[vision,plots]').
 
     [bold]Examples[/bold]
 

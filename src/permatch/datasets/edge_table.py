@@ -277,7 +277,7 @@ def read_edge_table(
     -----
     Time and memory grow with the rows, whatever the number of graphs and nodes.  A million
     rows of ten features take about a second from Parquet and two from CSV.  Parquet needs
-    pyarrow (``pip install 'permatch[tables]'``); text does not, but takes ten seconds
+    pyarrow, in the extra ``tables``; text does not, but takes ten seconds
     without it.
 
     Examples

@@ -252,7 +252,7 @@ class _Reader:
             self._fail(
                 f"was written by permatch {document.get('version')} with schema {schema}; "
                 f"this is permatch {__version__}, which reads schemas up to {SCHEMA}",
-                "Upgrade permatch: pip install --upgrade permatch.",
+                "Install a newer permatch.",
             )
         return document
 

@@ -1,6 +1,6 @@
 """A data associator for Stone Soup, in the place of `JPDA` and its variants.
 
-Needs the extra ``stonesoup``: ``pip install 'permatch[stonesoup]'``.
+Needs the extra ``stonesoup`` (``pip install '.[stonesoup]'`` in a clone of permatch).
 """
 
 import warnings
