@@ -7,7 +7,8 @@ import pytest
 
 import permatch as pm
 from permatch.errors import PartialMatchingError, SizeLimitError
-from permatch.inference import ENGINES
+from permatch.inference import ENGINES, Diagnostics
+from permatch.inference._words import error_in_words
 
 FREE = {"unmatched_left": 0.0, "unmatched_right": 0.0}
 TOO_LARGE = pytest.mark.filterwarnings("ignore:auto did not reach:RuntimeWarning")
@@ -95,3 +96,18 @@ def test_auto_takes_sparse_graphs_of_any_size(rng):
     np.testing.assert_allclose(sums, 1.0, atol=1e-3)
     narrow = pm.AutoEngine(budget=0.5, max_size=20, exact_size=5)
     assert not pm.infer(sparse(30, 2, rng), narrow).is_exact
+
+
+@pytest.mark.parametrize(
+    ("certificate", "error", "words"),
+    [
+        ("rigorous", 0.25, "error at most 0.25"),
+        ("asymptotic", 0.25, "standard error 0.25"),
+        ("heuristic", 0.25, "error unknown"),
+        ("asymptotic", np.nan, "error unknown"),
+        ("asymptotic", None, "error unknown"),
+    ],
+)
+def test_errors_are_called_what_they_are(certificate, error, words):
+    report = Diagnostics("auto", "", 3, certificate=certificate, marginal_error=error)
+    assert error_in_words(report) == words

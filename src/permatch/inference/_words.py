@@ -50,17 +50,23 @@ def level_outside() -> int:
     return level
 
 
+def error_in_words(report: Diagnostics) -> str:
+    """Return the largest error of a marginal, as far as it is known."""
+    error = report.marginal_error
+    if error is None or math.isnan(error) or not report.is_trusted:
+        return "error unknown"
+    kind = "error at most" if report.certificate == "rigorous" else "standard error"
+    return f"{kind} {error:.2g}"
+
+
 def warn_of_misses(
     report: Diagnostics, graph: int, n_missed: int, tol: float, budget: float | None
 ) -> None:
     """Warn that `auto` missed its tolerance, with the report of the first such graph."""
-    error = report.marginal_error
-    is_known = error is not None and not math.isnan(error)
-    known = f"standard error {error:.2g}" if is_known else "error unknown"
     warnings.warn(
         f"auto did not reach tol={tol:g} for graph {graph}{like_others(n_missed)} of size "
         f"{report.size} within its budget of {budget} s; the best result is that of "
-        f"{report.engine} ({known}; certificate: {report.certificate}). "
+        f"{report.engine} ({error_in_words(report)}; certificate: {report.certificate}). "
         "Raise budget or tol (engine=permatch.AutoEngine(budget=..., tol=...)), fix known "
         "edges, or see diagnostics.steps.",
         RuntimeWarning,

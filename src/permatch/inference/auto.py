@@ -7,6 +7,7 @@ whether it reached the tolerance.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -179,13 +180,9 @@ class AutoEngine(RandomEngine):
                 return exact
         engine = self.select(size)
         if engine is not None:
-            try:
-                answer = engine._infer_stack(scores, members, job)
-            except PrecisionError:  # flat graphs too large for the fallback of `Glynn`
-                pass
-            else:
-                choice = f"auto: the fastest exact engine at size {size} is {engine.name}"
-                return answer.told(choice=choice)
+            choice = f"auto: the fastest exact engine at size {size} is {engine.name}"
+            with suppress(PrecisionError):  # flat graphs too large for `Glynn`'s fallback
+                return engine._infer_stack(scores, members, job).told(choice=choice)
         self._check_time(size)
         reduced, offsets = reduce_stack(scores, members)
         # One graph after the other, each on all threads.

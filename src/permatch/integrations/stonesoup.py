@@ -12,7 +12,7 @@ import numpy as np
 from permatch._optional import require
 from permatch._types import FloatArray, IntArray
 from permatch.inference import Diagnostics
-from permatch.inference._words import level_outside
+from permatch.inference._words import error_in_words, level_outside
 from permatch.tracking import infer_association
 
 __all__ = ["JPDAwithPermatch"]
@@ -139,10 +139,7 @@ def _copy(one: Any, log_probability: float) -> Any:
 
 
 def _warn(told: Diagnostics, tol: float, n_tracks: int, n_columns: int) -> None:
-    error = "error unknown"
-    if told.marginal_error is not None and told.is_trusted:
-        kind = "error at most" if told.certificate == "rigorous" else "standard error"
-        error = f"{kind} {told.marginal_error:.2g}"
+    error = error_in_words(told)
     if not told.is_converged:
         error += f", tol={tol:g} not reached"
     warnings.warn(
