@@ -98,8 +98,8 @@ def test_the_order_of_the_file_is_kept_within_frames(file):
     [
         ("", r"gt.txt must have a box per line \(frame, id.*it is empty"),
         ("\n \n", "it is empty"),
-        ("1,1,2,3,4\n", "line 1: a box must have 6 to 10 fields.*got 5"),
-        ("1,1,2,3,4,5,6,7,8,9,10\n", "line 1.*got 11"),
+        ("1,1,2,3,4\n", "line 1: a box must have 6 to 10 fields.*got 5. Complete the line"),
+        ("1,1,2,3,4,5,6,7,8,9,10\n", "line 1.*got 11. Shorten the line, or remove it"),
         (TRUTH + "\n4,1,9,1,2,3,1\n", "line 5: all lines must.*has 7 and line 1"),
         (TRUTH[:-4], "line 3: all lines must have.*this one has 9.*cut off"),
         ("1,1,2,3,4,5,1\n2,1,nan,3,4,5,1\n", "line 2: left must be a finite.*nan"),

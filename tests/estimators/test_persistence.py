@@ -229,7 +229,7 @@ def test_foreign_files(name, tmp_path):
 CHANGES = {
     "newer": (
         {"schema": SCHEMA + 1, "version": "9.9"},
-        rf"permatch 9.9 with schema {SCHEMA + 1}; this is.*up to {SCHEMA}. Install a newer permatch",
+        rf"permatch 9.9 with schema {SCHEMA + 1}; this is.*up to {SCHEMA}. Install a newer",
     ),
     "schema text": ({"schema": "1"}, "schema must be a whole number.*got '1'"),
     "schema zero": ({"schema": 0}, "got 0"),

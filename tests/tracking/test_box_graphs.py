@@ -144,6 +144,14 @@ def test_what_is_wrong_is_said():
         label_detections(boxes, boxes, 0.0)
     with pytest.raises(InvalidOptionError, match="at most 0, .* or a longer sequence"):
         frame_pairs(boxes.at(3))
+    with pytest.raises(BoxError, match=r"got str. Read the file first: .*read_mot\(path\)"):
+        frame_pairs("gt.txt")
+    with pytest.raises(BoxError, match=r"detections must be .*Boxes; got list. Make them"):
+        label_detections([[1, 2]], boxes)
+    with pytest.raises(
+        BoxError, match=r"truth must have identities.*\(detections, truth\)"
+    ):
+        label_detections(boxes, boxes.with_id(None))
     graph = box_graph([[0, 0, 5, 10]], [[1, 0, 5, 10]])
     with pytest.raises(BoxError, match=r"shapes \(1,\) and \(1,\); got \(2,\) and \(1,\)"):
         match_ids(graph, [1, 2], [1])

@@ -42,8 +42,8 @@ def read_parquet(path: Path, gauge: Gauge) -> Any:
         return parquet.read_table(path)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as err:
         raise TableError(
-            f"{path} must be a complete Parquet file; pyarrow says: {err} Write or fetch "
-            "it again, or rename it if it is text."
+            f"{path} must be a complete Parquet file; pyarrow says: "
+            f"{str(err).rstrip('. ')}. Write or fetch it again, or rename it if it is text."
         ) from err
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,18 @@ class Boxes:
             The boxes.
         """
         return Boxes(self.frame, id, self.box, self.confidence, self.extra)
+
+
+def check_is_boxes(value: Any, name: str) -> None:
+    """Refuse what is not boxes, such as the path of a file of them."""
+    if isinstance(value, Boxes):
+        return
+    remedy = "Make them by Boxes(frame, id, box)"
+    if isinstance(value, (str, PathLike)):
+        remedy = "Read the file first: permatch.datasets.read_mot(path)"
+    raise BoxError(
+        f"{name} must be permatch.datasets.Boxes; got {type(value).__name__}. {remedy}."
+    )
 
 
 def field_name(column: int) -> str:

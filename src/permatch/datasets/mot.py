@@ -14,7 +14,14 @@ from os import PathLike
 import numpy as np
 
 from permatch._files import Gauge, whole_file
-from permatch.datasets.boxes import FIELDS, MAX_FIELDS, Boxes, check_boxes, field_name
+from permatch.datasets.boxes import (
+    FIELDS,
+    MAX_FIELDS,
+    Boxes,
+    check_boxes,
+    check_is_boxes,
+    field_name,
+)
 from permatch.errors import BoxError
 
 _LEAST = 6
@@ -109,11 +116,7 @@ def write_mot(path: str | PathLike[str], boxes: Boxes) -> None:
     >>> read_mot(path).id.tolist()
     [7, 7]
     """
-    if not isinstance(boxes, Boxes):
-        raise BoxError(
-            "boxes must be permatch.datasets.Boxes; got "
-            f"{type(boxes).__name__}. Make them by Boxes(frame, id, box)."
-        )
+    check_is_boxes(boxes, "boxes")
     with whole_file(path) as file:
         for row in boxes.table.tolist():
             file.write(",".join(map(_number, row)) + "\n")
@@ -128,10 +131,11 @@ def _number(value: float) -> str:
 def _read_line(line: str, where: str) -> list[float]:
     cells = line.strip().rstrip(",").split(",") if "," in line else line.split()
     if not _LEAST <= len(cells) <= MAX_FIELDS:
+        remedy = "Complete" if len(cells) < _LEAST else "Shorten"
         raise BoxError(
             f"{where}: a box must have {_LEAST} to {MAX_FIELDS} fields "
             f"({', '.join(FIELDS)}, and up to three more), separated by commas or white "
-            f"space; got {len(cells)}. Complete the line, or remove it."
+            f"space; got {len(cells)}. {remedy} the line, or remove it."
         )
     try:
         return [float(cell) for cell in cells]

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from permatch._types import IntArray
 from permatch._validation import check_count
-from permatch.datasets.boxes import NO_ID, Boxes
+from permatch.datasets.boxes import NO_ID, Boxes, check_is_boxes
 from permatch.errors import BoxError, InvalidOptionError
 from permatch.features.boxes import box_features, box_iou, box_pairs
 from permatch.graphs import BipartiteGraph
@@ -149,6 +149,7 @@ def frame_pairs(
     >>> pairs.frames.tolist(), pairs.matchings[0].tolist()
     ([[1, 2]], [0, -1])
     """
+    check_is_boxes(boxes, "boxes")
     gap = check_count(gap, "gap", 1)
     if not len(boxes) or (boxes.id == NO_ID).all():
         raise BoxError(
@@ -228,7 +229,7 @@ def label_detections(detections: Boxes, truth: Boxes, min_iou: float = 0.5) -> B
     detections : Boxes
         Boxes whose identities are not known, or to be replaced.
     truth : Boxes
-        True boxes of the same frames.
+        True boxes of the same frames, with identities.
     min_iou : float
         The smallest intersection over union of a detection and its true box.
 
@@ -247,6 +248,13 @@ def label_detections(detections: Boxes, truth: Boxes, min_iou: float = 0.5) -> B
     """
     if not 0.0 < min_iou <= 1.0:
         raise InvalidOptionError(f"min_iou must be above 0 and at most 1; got {min_iou!r}.")
+    check_is_boxes(detections, "detections")
+    check_is_boxes(truth, "truth")
+    if len(truth) and (truth.id == NO_ID).all():
+        raise BoxError(
+            f"truth must have identities; got {truth!r}, all with the id {NO_ID}. "
+            "Detections come first: label_detections(detections, truth)."
+        )
     id = np.full(len(detections), NO_ID)
     for frame in detections.frames():
         places, true = detections.positions(frame), truth.at(frame)
