@@ -248,13 +248,13 @@ FAILURES = [
     # match: tables
     ("match fit absent.csv -m new", "cannot open absent.csv: No such file"),
     ("match fit folder -m new", "cannot open folder: Is a directory"),
-    ("match fit empty -m new", "empty must hold a table of edges; it is empty. Write a"),
+    ("match fit empty -m new", "empty must hold a table of pairs; it is empty. Write a"),
     ("match fit garbage -m new", "garbage must be UTF-8 text"),
     ("match fit latin.csv -m new", "Export the table as CSV in UTF-8."),
     ("match fit cut.csv.gz -m new", "truncated or damaged"),
     ("match fit lists.txt -m new", "lists.txt must have the columns"),
-    ("match fit nan.csv -m new", "'overlap' is missing for edge ('a0', 'b0') of graph"),
-    ("match fit inf.csv -m new", "'overlap' is inf for edge ('a0', 'b0') of graph 'g0'"),
+    ("match fit nan.csv -m new", "'overlap' is missing for pair ('a0', 'b0') of graph"),
+    ("match fit inf.csv -m new", "'overlap' is inf for pair ('a0', 'b0') of graph 'g0'"),
     ("match fit text.csv -m new", "'overlap' is 'abc' at line 2 of text.csv. Correct it"),
     (
         "match fit columns.csv -m new",

@@ -414,7 +414,7 @@ def test_a_table_without_a_graph_column_is_one_graph(write):
     assert out.getvalue() == "left,right\na,q\nb,p\n"
     with pytest.raises(TableError, match="'graph' not found in 'left', 'right'"):
         read_edge_table(write(text), graph="graph")
-    with pytest.raises(TableError, match=r"edge \('a', 'p'\) has two, at line 2 "):
+    with pytest.raises(TableError, match=r"pair \('a', 'p'\) has two, at line 2 "):
         read_edge_table(write(text + "a,p,0,1\n"))
 
 
@@ -442,7 +442,7 @@ def test_parquet_faults(pyarrow, rng, tmp_path):
     columns["x0"][5] = None
     path = tmp_path / "edges.parquet"
     parquet.write_table(pyarrow.table(columns), path)
-    with pytest.raises(NaNFeatureError, match=r"'x0' is missing for edge \('a1', 'b2'\)"):
+    with pytest.raises(NaNFeatureError, match=r"'x0' is missing for pair \('a1', 'b2'\)"):
         read_edge_table(path)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(TableError, match="must be a complete Parquet file"):
@@ -454,7 +454,7 @@ def test_parquet_faults(pyarrow, rng, tmp_path):
 
 def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda package: None)
-    with pytest.raises(MissingDependencyError, match=r"permatch\[tables\]"):
+    with pytest.raises(MissingDependencyError, match=r"\.\[tables\]"):
         read_edge_table(write(b"PAR1", "edges.parquet"))
 
 
@@ -482,7 +482,7 @@ ONE = "g,a,p,1,0,0"
     [
         ("", TableError, "is empty"),
         ("\n \n", TableError, "is empty"),
-        (HEADER, TableError, "at least one edge"),
+        (HEADER, TableError, "at least one pair"),
         ("graph,left,label,x\n", TableError, "'right' not found in 'graph', 'left'"),
         ("a b c\n1 2 3\n", TableError, "'left', 'right' not found in 'a b c'"),
         ("graph,left,right,x,x\ng,a,p,1,1\n", TableError, "'x' more than once"),
@@ -494,7 +494,7 @@ ONE = "g,a,p,1,0,0"
         (rows(",a,p,1,0,0"), TableError, "'graph'; the cell is empty at line 2"),
         (rows(ONE, "", "h,a, ,1,0,0"), TableError, "'right'; the cell is empty at line 4"),
         (rows(ONE, "h,a,p,1,,0"), NaNFeatureError, r"'distance' is missing .* line 3 of"),
-        (rows("g,a,p,1,0,nan"), NaNFeatureError, r"edge \('a', 'p'\) of graph 'g', line 2"),
+        (rows("g,a,p,1,0,nan"), NaNFeatureError, r"pair \('a', 'p'\) of graph 'g', line 2"),
         (rows("g,a,p,1,0,-inf"), NaNFeatureError, "'overlap' is -inf"),
         (rows("g,a,p,1,0,1e999"), NaNFeatureError, "'overlap' is inf"),
         (rows(ONE, "h,a,p,1,0,1.2x"), TableError, "'overlap' is '1.2x' at line 3"),
@@ -509,12 +509,12 @@ ONE = "g,a,p,1,0,0"
         (
             rows("g,a,p,1,0,0", "g,a,q,1,0,0", "g,b,p,0,0,0", "g,b,q,0,0,0"),
             TableError,
-            "at most one .*; left node 'a' of graph 'g' has 2, at line 2 of .* and line 3",
+            "at most one .*; left id 'a' of graph 'g' has 2, at line 2 of .* and line 3",
         ),
         (
             rows("g,a,p,1,0,0", "g,a,q,0,0,0", "g,b,p,1,0,0", "g,b,q,0,0,0"),
             TableError,
-            "right node 'p' of graph 'g' has 2, at line 2 of .* and line 4",
+            "right id 'p' of graph 'g' has 2, at line 2 of .* and line 4",
         ),
         (b"\xff\xfe\x00\x01", TableError, "must be UTF-8 text"),
         (b"graph,left\x00", TableError, "not found|NUL"),
@@ -536,7 +536,7 @@ def test_faulty_files(write, content, error, message):
         (3, "a path, an open text file, a data frame or a mapping"),
         (io.StringIO("graph,\rleft\n"), "its first line"),
         ({}, "not found in"),
-        ({"graph": [], "left": [], "right": [], "x": []}, "at least one edge"),
+        ({"graph": [], "left": [], "right": [], "x": []}, "at least one pair"),
         ({"graph": [1], "left": [1], "right": [1], "x": [1, 2]}, "lists of equal length"),
         ({"graph": [1], "left": [1], "right": [1], "x": [[1, 2]]}, "lists of equal length"),
         ({"graph": [1], "left": [[1]], "right": [1], "x": [1]}, "lists of equal length"),

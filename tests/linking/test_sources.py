@@ -180,9 +180,12 @@ def test_nothing_but_forbidden_pairs():
         ),
         (
             {"probability": [0.7, "x", 0.4, 0.5]},
-            "the column must hold numbers; 'probability' is 'x' at row 1",
+            "must hold numbers such as 0.9; 'probability' is 'x' at row 1",
         ),
-        ({"left": ["a", "a", None, "c"]}, "needs a 'left'; the cell is empty at row 2"),
+        (
+            {"left": ["a", "a", None, "c"]},
+            "every pair needs a 'left'; the cell is empty at row 2",
+        ),
         ({"right": ["x", "x", "y", "z"]}, r"one row; pair \('a', 'x'\) has two, at row 0"),
         ({"left": ["a"]}, "lists of equal length"),
     ],

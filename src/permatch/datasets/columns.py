@@ -212,7 +212,7 @@ def gather(
     lines: list[IntArray] = []
     rule, hint = "features must be numbers", ", or name features without this column"
     if roles.features is not None:  # chosen by the caller, and called by its own name
-        rule, hint = "the column must hold numbers", ""
+        rule, hint = "this column must hold numbers such as 0.9", ""
     for block in blocks:
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
@@ -277,7 +277,7 @@ class _Coder(dict[Any, int]):
                 is_blank = key is None or (isinstance(key, str) and not key.strip())
                 found = "empty" if is_blank else str(key).replace("nan", "NaN")
                 raise TableError(
-                    f"every edge needs a {block.header[column]!r}; the cell is {found} at "
+                    f"every pair needs a {block.header[column]!r}; the cell is {found} at "
                     f"{_place(block.name, block.lines, row)}. Fill it in, or drop the row."
                 )
         return codes

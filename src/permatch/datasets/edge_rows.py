@@ -62,7 +62,7 @@ def check_columns(columns: Columns) -> None:
     """Refuse tables without a row or a feature, or with features that are not finite."""
     if len(columns.features) == 0:
         raise TableError(
-            f"{columns.name} must have at least one edge; it has a header and no rows."
+            f"{columns.name} must have at least one pair; it has a header and no rows."
         )
     if not columns.feature_names:
         left_out = f" ({quoted(columns.ignored)} left out)" if columns.ignored else ""
@@ -76,9 +76,9 @@ def check_columns(columns: Columns) -> None:
         value = columns.features[row, feature]
         raise NaNFeatureError(
             f"features must be finite; {columns.feature_names[feature]!r} is "
-            f"{'missing' if np.isnan(value) else value} for edge {columns.edge(row)}, "
+            f"{'missing' if np.isnan(value) else value} for pair {columns.edge(row)}, "
             f"{columns.at(row)}. Fill it in, for example with the column mean; drop the "
-            "row only to forbid the edge."
+            "row only to forbid the pair."
         )
 
 
@@ -96,7 +96,7 @@ def number_edges(columns: Columns) -> Edges:
         k = int(np.argmax(is_repeated))
         first, second = order[k], order[k + 1]
         raise TableError(
-            f"every edge must have one row; edge {columns.edge(second)} has two, at "
+            f"every pair must have one row; pair {columns.edge(second)} has two, at "
             f"{columns.at(first)} and {columns.at(second)}. Drop one of them."
         )
     counts = np.bincount(graph, minlength=len(graph_ids))
@@ -164,7 +164,7 @@ def _check_partners(columns: Columns, edges: Edges, is_match: Any) -> None:
         first, second = matched[nodes == node][:2]
         graph = columns.ids[0][1][columns.ids[0][0][first]]
         raise TableError(
-            f"every node must have at most one edge with label 1; {name} node "
+            f"every id must have at most one pair with label 1; {name} id "
             f"{columns.ids[ids][1][side.codes[node]]!r}{columns.of_graph(graph)} has "
             f"{counts[node]}, at {columns.at(first)} and {columns.at(second)}. Correct the "
             "labels."

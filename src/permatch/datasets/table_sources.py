@@ -41,7 +41,7 @@ def read_columns(source: Any, roles: RoleChoice, max_bytes: int | None = None) -
     if isinstance(source, Mapping) or hasattr(source, "columns"):
         return _read_frame(source, "the table", roles)
     raise TableError(
-        "an edge table must be a path, an open text file, a data frame or a mapping; "
+        "a table of pairs must be a path, an open text file, a data frame or a mapping; "
         f"got {type(source).__name__}."
     )
 

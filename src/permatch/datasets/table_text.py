@@ -45,7 +45,7 @@ def read_text(
             n_read, line = n_read + 1, next(lines, "")
         if not line:
             raise TableError(
-                f"{name} must hold a table of edges; it is empty. Write a header with the "
+                f"{name} must hold a table of pairs; it is empty. Write a header with the "
                 f"columns {', '.join(choice.required)}, then one line per edge."
             )
         header, delimiter = _split_header(line, choice, delimiters)

@@ -502,7 +502,7 @@ HEADER = "graph,left,right,label,distance"
         (f"{HEADER}\ng,a,p,1,nan\n", "'distance' is missing"),
         (f"{HEADER}\ng,a,p,0,1\n", "all its cells are 0 or empty"),
         (f"{HEADER}\ng,a,p,,1\n", "all its cells are empty"),
-        (f"{HEADER}\ng,a,p,1,1\ng,a,q,1,1\n", "left node 'a' of graph 'g' has 2"),
+        (f"{HEADER}\ng,a,p,1,1\ng,a,q,1,1\n", "left id 'a' of graph 'g' has 2"),
         (f"{HEADER}\ng,,p,1,1\n", "the cell is empty at line 2"),
         (f"{HEADER}\ng,nan,p,1,1\n", "the cell is NaN at line 2"),
         (f"{HEADER}\ng,a,p,1\n", "line 2 of"),

@@ -27,7 +27,7 @@ def read_table(
     edges: str, columns: dict[str, Any], feature_names: list[str] | None = None
 ) -> "EdgeTable":
     """Read a table, its features in the order of `feature_names`."""
-    source = table_source(edges, "a table of edges")
+    source = table_source(edges, "a table of pairs")
     from permatch.datasets import read_edge_table
 
     table = read_edge_table(source, **columns)
