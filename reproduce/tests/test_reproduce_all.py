@@ -262,7 +262,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
     done = reproduce(tmp_path)
     assert done.exit_code == 1
-    assert "permatch[vision]" in done.stderr
+    assert "'.[vision]'" in done.stderr
 
 
 def test_help_teaches():

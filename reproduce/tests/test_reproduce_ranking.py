@@ -170,4 +170,4 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
     done = runner.invoke(app, ["ohsumed"])
     assert done.exit_code == 1
-    assert "permatch[plots]" in done.stderr
+    assert "'.[plots]'" in done.stderr

@@ -115,4 +115,4 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
     done = runner.invoke(app, ["silhouettes"])
     assert done.exit_code == 1
-    assert "permatch[vision]" in done.stderr
+    assert "'.[vision]'" in done.stderr

@@ -39,7 +39,7 @@ def test_rival_agrees_with_enumeration(shape):
 
 def test_reason_is_given_where_the_rival_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyehm", None)
-    assert "permatch[bench]" in ehm2.why_missing()
+    assert "'.[bench]'" in ehm2.why_missing()
 
 
 @pytest.mark.slow

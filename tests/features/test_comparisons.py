@@ -177,5 +177,5 @@ def test_scale_and_cap_are_checked(options):
 
 def test_without_rapidfuzz_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"permatch\[link\]"):
+    with pytest.raises(MissingDependencyError, match=r"the extra .link."):
         compare({"name": "jaro_winkler"})
