@@ -60,6 +60,15 @@ def test_other_files_are_refused(tmp_path):
         pm.Links.read(path)
 
 
+@pytest.mark.parametrize("change", [("True", "perhaps"), (",no link", ""), ("0.", "0,")])
+def test_damaged_files_are_refused(links, tmp_path, change):
+    path = tmp_path / "links.csv"
+    links.write(path)
+    path.write_text(path.read_text().replace(*change, 1))
+    with pytest.raises(TableError, match="a row is damaged or cut off .* Write it again"):
+        pm.Links.read(path)
+
+
 def test_words(links):
     text = repr(links)
     assert text.splitlines()[0].split() == links.columns

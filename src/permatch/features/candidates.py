@@ -76,7 +76,9 @@ def candidate_pairs(
     The similarity is the cosine of TF-IDF vectors of letter triples: 1 for equal texts, 0
     for texts that share none.  All records are compared with all, so time grows with the
     product of the sizes: two tables of 10,000 names take a few seconds.  For millions of
-    records make pairs by splink or dedupe, and give them to `permatch.link`.
+    records make pairs by splink or dedupe, and give them to `permatch.link`.  Of records
+    that are equally similar those that come first are taken: where many texts are equal,
+    name more columns in `on`, or raise `n_neighbors`.
 
     Examples
     --------

@@ -108,11 +108,18 @@ def read_table(
         reader = csv.reader(file, delimiter=delimiter)
         header = next(reader, [])
         _check(path, header, required)
-        cells = list(zip(*reader, strict=True)) or [()] * len(header)
-    columns = {
-        name: _parsed(values, name, required)
-        for name, values in zip(header, cells, strict=True)
-    }
+        rows = list(reader)
+    try:
+        cells = list(zip(*rows, strict=True)) or [()] * len(header)
+        columns = {
+            name: _parsed(values, name, required)
+            for name, values in zip(header, cells, strict=True)
+        }
+    except (KeyError, ValueError) as err:
+        raise TableError(
+            f"{path} must hold links as they were written; a row is damaged or cut off "
+            f"({err}). Write it again."
+        ) from err
     return columns, math.nan, LinkCosts()
 
 

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from permatch.cli.shared.options import Jobs, argument, optional
+from permatch.cli.shared.options import (
+    Abstain,
+    Costs,
+    False_,
+    Jobs,
+    Missed,
+    Wrong,
+    argument,
+    optional,
+)
 
 Table = Annotated[
     str,
@@ -21,10 +30,6 @@ Table = Annotated[
 
 def _column(name: str, text: str) -> Any:
     return optional(name, metavar="NAME", help=text, rich_help_panel="Columns of the table")
-
-
-def _cost(name: str, text: str) -> Any:
-    return optional(name, metavar="COST", min=0.0, help=text, rich_help_panel="Decisions")
 
 
 def _capacity(side: str) -> Any:
@@ -56,7 +61,7 @@ def check_expected(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Linking:
+class Linking(Costs):
     """The options for linking the pairs of a table: arguments of `permatch.link`."""
 
     left: Annotated[str | None, _column("--left", "Ids of the left records.")] = None
@@ -101,29 +106,11 @@ class Linking:
     budget: Annotated[
         float, _detail("--budget", metavar="SECONDS", help="Most time for those.")
     ] = 5.0
-    missed: Annotated[
-        float | None, _cost("--missed", "Cost of no link where there is one. Default: 1.")
-    ] = None
-    false: Annotated[
-        float | None, _cost("--false", "Cost of a link where there is none. Default: 1.")
-    ] = None
-    wrong: Annotated[
-        float | None, _cost("--wrong", "Cost of a link to another record. Default: 2.")
-    ] = None
-    abstain: Annotated[
-        float | None,
-        _cost("--abstain", "Cost of leaving a record to a person. Default: never."),
-    ] = None
+    missed: Missed = None
+    false: False_ = None
+    wrong: Wrong = None
+    abstain: Abstain = None
     jobs: Jobs = 1
-
-    def costs(self) -> Any:
-        """Return the costs as `LinkCosts`, None if none is given."""
-        from permatch.decoding import LinkCosts
-
-        names = ("missed", "false", "wrong", "abstain")
-        given = {name: getattr(self, name) for name in names}
-        given = {name: cost for name, cost in given.items() if cost is not None}
-        return LinkCosts(**given) if given else None
 
     def number(self) -> Any:
         """Return ``--expected-links`` as `permatch.link` takes it."""

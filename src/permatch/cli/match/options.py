@@ -8,10 +8,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from permatch.cli.shared.options import (
+    DECISION,
+    Abstain,
+    Costs,
     Engine,
+    False_,
     Jobs,
     MaxIter,
+    Missed,
     Penalty,
+    Wrong,
     argument,
     check_engine,
     estimator_option,
@@ -102,15 +108,8 @@ class Columns:
         }
 
 
-_DECISION = "Decision"
-
-
-def _cost(name: str, text: str) -> Any:
-    return optional(name, metavar="COST", min=0.0, help=text, rich_help_panel=_DECISION)
-
-
 @dataclass(frozen=True)
-class Decision:
+class Decision(Costs):
     """The options that turn probabilities into links."""
 
     decode: Annotated[
@@ -118,7 +117,7 @@ class Decision:
         typer.Option(
             "--decode",
             help="Most probable matching, or least expected cost (bayes).",
-            rich_help_panel=_DECISION,
+            rich_help_panel=DECISION,
         ),
     ] = "mode"
     threshold: Annotated[
@@ -129,34 +128,18 @@ class Decision:
             min=0.5,
             max=1.0,
             help="Link all pairs with at least this probability, instead of --decode.",
-            rich_help_panel=_DECISION,
+            rich_help_panel=DECISION,
         ),
     ] = None
-    missed: Annotated[
-        float | None, _cost("--missed", "Cost of no link where there is one. Default: 1.")
-    ] = None
-    false: Annotated[
-        float | None, _cost("--false", "Cost of a link where there is none. Default: 1.")
-    ] = None
-    wrong: Annotated[
-        float | None, _cost("--wrong", "Cost of a link to another node. Default: 2.")
-    ] = None
-    abstain: Annotated[
-        float | None,
-        _cost("--abstain", "Cost of leaving a node to a person. Default: never."),
-    ] = None
+    missed: Missed = None
+    false: False_ = None
+    wrong: Wrong = None
+    abstain: Abstain = None
 
     @property
     def words(self) -> str:
         """What was decided by."""
         return self.decode if self.threshold is None else f"threshold {self.threshold:g}"
-
-    @property
-    def given(self) -> dict[str, float]:
-        """The costs that are given."""
-        names = ("missed", "false", "wrong", "abstain")
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
 
     def check(self, *, has_probabilities: bool) -> None:
         """Refuse costs that nothing depends on, and decisions without probabilities."""
@@ -175,12 +158,6 @@ class Decision:
             raise typer.BadParameter(
                 "--decode bayes needs probabilities; drop --no-probabilities."
             )
-
-    def costs(self) -> Any:
-        """Return the costs as `LinkCosts`, None if none is given."""
-        from permatch.decoding import LinkCosts
-
-        return LinkCosts(**self.given) if self.given else None
 
 
 @dataclass(frozen=True)

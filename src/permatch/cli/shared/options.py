@@ -182,6 +182,42 @@ Alphas = Annotated[
 ]
 
 
+#: The panel of the options that decide.
+DECISION = "Decision"
+
+
+def _cost(name: str, text: str) -> Any:
+    help = f"Cost of {text}."
+    return optional(name, metavar="COST", min=0.0, help=help, rich_help_panel=DECISION)
+
+
+Missed = Annotated[
+    float | None, _cost("--missed", "no link where there is one. Default: 1")
+]
+False_ = Annotated[float | None, _cost("--false", "a link where there is none. Default: 1")]
+Wrong = Annotated[float | None, _cost("--wrong", "a link to the wrong partner. Default: 2")]
+Abstain = Annotated[
+    float | None, _cost("--abstain", "leaving it to a person. Default: never")
+]
+
+
+class Costs:
+    """What groups of options with costs have in common."""
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The costs that are given."""
+        names = ("missed", "false", "wrong", "abstain")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def costs(self) -> Any:
+        """Return the costs as `LinkCosts`, None if none is given."""
+        from permatch.decoding import LinkCosts
+
+        return LinkCosts(**self.given) if self.given else None
+
+
 @dataclass(frozen=True)
 class Penalty:
     """The options of a fit for the penalty, given or chosen."""
