@@ -234,11 +234,19 @@ def test_a_budget_is_a_time(rng, budget):
         pm.MAPMatching(budget=budget).fit(*labelled(rng, [2]))
 
 
-def test_without_a_budget_inference_is_as_ever(rng):
+def test_without_a_budget_inference_is_as_ever(rng, caplog):
     data = labelled(rng, [2, 9])
-    model = pm.MAPMatching(budget=None).fit(*data)
+    with caplog.at_level(logging.INFO, "permatch.plans"):
+        model = pm.MAPMatching(budget=None).fit(*data)
     assert model.is_exact_
     assert model.engine_report_ is None
+    assert not caplog.records
+    plan, _ = plan_of(data, np.inf, engine=NARROW)
+    with caplog.at_level(logging.INFO, "permatch.plans"):
+        plan.announce(None, is_limited=False)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "no budget; 1 component too wide" in told
+    assert "takes up to 10 seconds per evaluation, and a fit needs about 30" in told
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,18 @@ class FitPlan:
         most = max(self.expected_seconds, _LONG)
         return min(_TO_COMPARE * self.budget, most) if self.n_approximate else 0.0
 
-    def announce(self, is_wanted: bool | None) -> None:
-        """Tell what will be done, if it takes long or is approximate."""
-        if self.n_approximate + self.n_sampled or self.expected_seconds > PATIENCE:
+    def announce(self, is_wanted: bool | None, *, is_limited: bool = True) -> None:
+        """Tell what will be done, if it takes long or is approximate.
+
+        Without a limit, what is not exact is left to `AutoEngine`, as far as its own goes.
+        """
+        if not is_limited and (n_wide := self.n_approximate + self.n_sampled):
+            seconds = self.engine.auto.budget
+            limit = "any time" if seconds is None else f"up to {seconds:g} seconds"
+            words = f"{_components(n_wide)} too wide for an exact result"
+            time = f"{limit} per evaluation, and a fit needs about {self.n_evaluations}"
+            tell(f"auto: no budget; {words}; each graph with one takes {time}", is_wanted)
+        elif self.n_approximate + self.n_sampled or self.expected_seconds > PATIENCE:
             tell(f"auto: {self._words()}", is_wanted)
 
     def _words(self) -> str:

@@ -1,5 +1,6 @@
 """Maximum a posteriori estimation: the likelihood, an engine and a quasi-Newton solver."""
 
+import math
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -192,11 +193,13 @@ class MAPMatching(BaseMatcher):
         budget = check_budget(self.budget, f"budget of {type(self).__name__}")
         engine = find_engine(self.engine)
         self._plan: FitPlan | None = None
-        if isinstance(engine, AutoEngine) and budget is not None:
-            self._plan = plan_fit(
-                engine, with_weight(data), self._parameters, budget, self._n_evaluations()
+        if isinstance(engine, AutoEngine):
+            is_limited, seconds = budget is not None, budget or math.inf
+            plan = plan_fit(
+                engine, with_weight(data), self._parameters, seconds, self._n_evaluations()
             )
-            self._plan.announce(True if self.verbose else None)
+            plan.announce(True if self.verbose else None, is_limited=is_limited)
+            self._plan = plan if is_limited else None
 
     def _n_evaluations(self) -> int:
         """Return how many evaluations a fit takes, as estimates go."""
