@@ -9,6 +9,7 @@ from numba import config, njit
 import permatch as pm
 from permatch._parallel import (
     THREAD_COST,
+    Allowance,
     done_within,
     run_slices,
     run_tasks,
@@ -141,3 +142,20 @@ def test_nothing_is_compiled_once_the_time_is_over(n_jobs):
 def test_errors_of_work_within_a_time_are_raised():
     with pytest.raises(ZeroDivisionError):
         done_within(60.0, lambda: 1 // 0)
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_compiling_counts_in_no_budget_unless_asked_for():
+    inner = njit(lambda x: x + 1)
+    outer = njit(lambda x: inner(x) + 1)
+    free, full = Allowance(60.0), Allowance(60.0, counts_compiling=True)
+    with free.free():
+        assert outer(1) == 3
+    assert outer(1.0) == 3.0
+    assert 0.0 <= free.seconds < 0.5 * full.seconds
+
+
+def test_an_ended_allowance_has_nothing_left():
+    time = Allowance(None)
+    time.end()
+    assert not time.left

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from permatch._progress import PATIENCE, progress_bar
@@ -220,17 +221,58 @@ class Job:
 _clock = time.perf_counter
 
 
-class Allowance:
-    """How much of a budget in seconds is left."""
+class _Compiling:
+    """Seconds that this process has spent compiling kernels."""
 
-    def __init__(self, budget: float | None) -> None:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth, self._start = 0, 0.0
+
+    @classmethod
+    @cache
+    def watched(cls) -> "_Compiling":
+        """Return the one that is told of all compiling from now on."""
+        from numba.core import event
+
+        own = cls()
+
+        class Watch(event.Listener):
+            # Numba compiles one kernel at a time, with those that it calls.
+            def on_start(self, event: event.Event) -> None:
+                own._depth += 1
+                if own._depth == 1:
+                    own._start = _clock()
+
+            def on_end(self, event: event.Event) -> None:
+                own._depth -= 1
+                if own._depth == 0:
+                    own.seconds += _clock() - own._start
+
+        event.register("numba:compile", Watch())
+        return own
+
+
+class Allowance:
+    """How much of a budget in seconds is left, compiling not counted unless asked for."""
+
+    def __init__(self, budget: float | None, *, counts_compiling: bool = False) -> None:
         self.budget = math.inf if budget is None else budget
-        self._start = _clock()
+        self.is_ended = False
+        self._compiling = None if counts_compiling else _Compiling.watched()
+        self._start = self._now()
+
+    def _now(self) -> float:
+        known = self._compiling
+        return _clock() - (0.0 if known is None else known.seconds)
 
     @property
     def seconds(self) -> float:
         """Seconds spent."""
-        return _clock() - self._start
+        return self._now() - self._start
+
+    def end(self) -> None:
+        """Leave no time, for good."""
+        self.budget, self.is_ended = 0.0, True
 
     @property
     def left(self) -> float:
@@ -246,11 +288,11 @@ class Allowance:
     @contextmanager
     def free(self) -> Iterator[None]:
         """Do something whose time does not count."""
-        start = _clock()
+        start = self._now()
         try:
             yield
         finally:
-            self._start += _clock() - start
+            self._start += self._now() - start
 
 
 def done_within(seconds: float, work: Callable[[], None]) -> bool:
@@ -261,7 +303,7 @@ def done_within(seconds: float, work: Callable[[], None]) -> bool:
     """
     from numba.core import event
 
-    time, run = Allowance(seconds), _Run()
+    time, run = Allowance(seconds, counts_compiling=True), _Run()
 
     class Guard(event.Listener):
         is_hit = False

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
+from permatch.inference import path_walks
 from permatch.linking import bounding, decisions, solving
 from permatch.linking.decisions import LINK, NO_LINK, REVIEW, Gains
 from permatch.problems import Problem, Structure
@@ -110,6 +111,57 @@ def test_interrupted_refinements_keep_what_is_decided(monkeypatch):
     with pytest.warns(UserWarning, match="interrupted: .* left for review"):
         links = pm.link(wide_pairs(gap=5.0), score="score", tol=0.9, budget=1e-3)
     assert (links["decision"] == "link").any()
+
+
+def interrupted_after(n_calls, function):
+    """Return a function that is interrupted when it is called once more."""
+    left = [n_calls]
+
+    def call(*given, **named):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return function(*given, **named)
+
+    return call
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupted_walks_keep_what_is_known(monkeypatch, n_jobs):
+    """The first round is complete; in the second some records are walked from."""
+    truth = pm.link(wide_pairs(gap=4.0), score="score", expected_links=None, tol=1e-3)
+    bounds, later = path_walks.bound_roots, []
+
+    def walk(*given):
+        later.append(given[5] > 0)  # the limit of steps
+        if sum(later) > 3:
+            raise KeyboardInterrupt
+        bounds(*given)
+
+    monkeypatch.setattr(path_walks, "bound_roots", walk)
+    monkeypatch.setattr(path_walks, "_ROOTS_PER_TASK", 4)
+    with pytest.warns(UserWarning, match="interrupted: .* left for review"):
+        links = pm.link(
+            wide_pairs(gap=4.0), score="score", expected_links=None, n_jobs=n_jobs
+        )
+    assert (links["low"] <= truth["high"]).all()
+    assert (links["high"] >= truth["low"]).all()
+    assert "no link" in links["decision"]
+    assert (links["high"] - links["low"]).max() > 0.01
+
+
+def test_an_interrupt_of_the_engines_keeps_the_first_look(monkeypatch):
+    monkeypatch.setattr(bounding, "_STEPS", 64)
+    monkeypatch.setattr(bounding, "_by_auto", interrupted_after(0, None))
+    with pytest.warns(UserWarning, match="interrupted: .* left for review"):
+        links = pm.link(wide_pairs(gap=5.0), score="score", tol=1e-3, budget=None)
+    assert {"link", "no link", "review"} == set(links["decision"])
+
+
+def test_an_interrupt_of_the_first_round_is_raised(monkeypatch):
+    monkeypatch.setattr(path_walks, "bound_roots", interrupted_after(0, None))
+    with pytest.raises(KeyboardInterrupt):
+        pm.link(wide_pairs(), score="score", expected_links=None)
 
 
 def test_threads_change_nothing():

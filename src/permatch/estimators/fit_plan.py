@@ -122,7 +122,8 @@ class FitPlan:
         """Compare approximate marginals at the end with closer ones."""
         if not self.n_approximate:
             return _findings(Closer())
-        job, time = Job(objective.n_jobs, False), Allowance(self.seconds_to_compare)
+        job = Job(objective.n_jobs, False)
+        time = Allowance(self.seconds_to_compare, counts_compiling=True)
         found = []
         for k, part in enumerate(objective.parts):
             is_table = isinstance(part, FeatureTable)

@@ -151,7 +151,7 @@ class FitEngine(AbstractEngine):
             return Closer()
         part = _fill(found[0], problem)
         answer = Bethe(bounds=False)._infer_problem(part.problem, job)
-        time, own = Allowance(seconds), part.problem
+        time, own = Allowance(seconds, counts_compiling=True), part.problem
         n_all = own.structure.n_graphs
         n_some = min(n_all, max(int(seconds / _SECONDS_TO_COMPARE), 1))
         order = np.random.default_rng(0).permutation(n_all)[:n_some]

@@ -205,7 +205,7 @@ def bound_nodes(
     time : Allowance
         What is not done by then keeps wider intervals.
     job : Job
-        Threads and progress.
+        Threads and progress.  Ctrl-C ends `time`, and what is found is kept.
 
     Returns
     -------
@@ -216,9 +216,8 @@ def bound_nodes(
     walker = Walker(problem)
     roots = np.concatenate([walker.plan.left[left], walker.plan.right[right]])
     seconds = len(roots) * _SECONDS / max(tol, _LEAST_TOL)
-    walks = walker.walk(
-        roots, walker.leaving_room(tol), max_steps, time, job, seconds=seconds
-    )
+    width = walker.leaving_room(tol)
+    walks = walker.walk(roots, width, max_steps, time, job, seconds=seconds, is_kept=True)
     return collect(problem, walks)
 
 

@@ -161,11 +161,13 @@ class Walker:
         is_ordered: bool = False,
         spare: float = 0.0,
         seconds: float = 0.0,
+        is_kept: bool = False,
     ) -> Walks:
         """Bound some nodes and their edges until intervals are at most `tol` wide.
 
         Ordered, every root is walked from without the roots numbered below it, and the
         intervals are those of the log-probability.  Of the time, `spare` seconds are left.
+        If what is found `is_kept`, Ctrl-C after the first round ends the time, and no more.
         """
         n_nodes = len(self.plan.starts) - 1
         tree = self.tree
@@ -177,7 +179,7 @@ class Walker:
         totals, widths = np.zeros((n_nodes, 3)), np.zeros(n_nodes)
         counts = np.zeros((n_nodes, 2), dtype=np.int64)
         ahead = np.sort(roots)
-        for limit in _limits(max_steps, time):
+        for limit in _limits(max_steps, is_rounds=is_kept or time.budget < math.inf):
 
             def bound(some: IntArray, limit: int = limit) -> None:
                 space = self._spaces.pop() if self._spaces else self._new_space()
@@ -195,7 +197,12 @@ class Walker:
                 self._spaces.append(space)
 
             pieces = np.split(ahead, range(_ROOTS_PER_TASK, len(ahead), _ROOTS_PER_TASK))
-            job.run(lambda k: bound(pieces[k]), len(pieces), "paths", seconds)  # noqa: B023
+            try:
+                job.run(lambda k: bound(pieces[k]), len(pieces), "paths", seconds)  # noqa: B023
+            except KeyboardInterrupt:
+                if not is_kept or limit == 0:
+                    raise
+                time.end()
             ahead = ahead[widths[ahead] > tol]
             if not len(ahead) or time.left <= spare:
                 break
@@ -221,9 +228,9 @@ class Walker:
         )
 
 
-def _limits(max_steps: int, time: Allowance) -> list[int]:
+def _limits(max_steps: int, *, is_rounds: bool) -> list[int]:
     """Return the steps that nodes are given, one round after the other."""
-    if time.budget == math.inf:
+    if not is_rounds:
         return [max_steps]
     limits, steps = [0], _FIRST_STEPS
     while steps < max_steps:

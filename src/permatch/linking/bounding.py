@@ -1,7 +1,8 @@
 """Probabilities, with intervals that hold, where components are too wide to be solved.
 
-Components of moderate size go to `auto`, whose engines prune, walk paths and draw.  On
-larger ones only the walks along paths are worth their time: see `PathTree`.
+Walks along paths take a first look: see `PathTree`.  Components of moderate size then go to
+`auto`, whose engines prune, walk further and draw; on larger ones only the walks are worth
+their time.  Ctrl-C keeps what is known once all records have been walked from.
 """
 
 import warnings
@@ -20,8 +21,8 @@ from permatch.problems import Problem
 _MODERATE, _PRUNED_WIDTH = 100_000, 18
 # Nodes of the tree of paths visited for a record at first, and where that was not enough.
 _STEPS, _MORE_STEPS = 20_000, 2_000_000
-# Share of the time for a first answer.
-_SHARE = 0.6
+# Share of the time for a first answer, and for the first look of several.
+_SHARE, _SHARE_OF_LOOK = 0.6, 0.1
 
 
 @dataclass(eq=False)
@@ -39,6 +40,11 @@ class Bounded:
     edges: FloatArray
     left: FloatArray
     right: FloatArray
+
+    @property
+    def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """All three."""
+        return self.edges, self.left, self.right
 
 
 def bound_wide(
@@ -59,19 +65,31 @@ def bound_wide(
     job : Job
         Threads and progress.
     """
-    if problem.structure.components.n_edges.max(initial=0) <= _MODERATE:
-        return _by_auto(problem, tol, time, seed, job)
-    limited = Allowance(None if time.budget == np.inf else _SHARE * time.left)
+    is_moderate = problem.structure.components.n_edges.max(initial=0) <= _MODERATE
+    share = _SHARE_OF_LOOK if is_moderate else _SHARE
+    limited = Allowance(None if time.budget == np.inf else share * time.left)
     left = np.arange(problem.structure.n_left)
     nobody = np.zeros(0, dtype=np.intp)
-    found = bound_nodes(
+    known = bound_nodes(
         problem, left, nobody, tol=tol, max_steps=_STEPS, time=limited, job=job
     )
-    return Bounded(
-        np.stack([found.marginals, *found.edges]),
-        np.stack([found.unmatched_left, *found.left]),
-        np.stack([found.unmatched_right, *found.right]),
+    found = Bounded(
+        np.stack([known.marginals, *known.edges]),
+        np.stack([known.unmatched_left, *known.left]),
+        np.stack([known.unmatched_right, *known.right]),
     )
+    if limited.is_ended:
+        time.end()
+    elif is_moderate and (found.edges[2] - found.edges[1]).max(initial=0.0) > tol:
+        try:
+            closer = _by_auto(problem, tol, time, seed, job)
+        except KeyboardInterrupt:
+            time.end()
+        else:
+            for one, other in zip(found.parts, closer.parts, strict=True):
+                one[0] = other[0]
+                _narrow(one, other[1], other[2])
+    return found
 
 
 def _by_auto(problem: Problem, tol: float, time: Allowance, seed: int, job: Job) -> Bounded:
@@ -123,11 +141,13 @@ def refine(
     more = bound_nodes(
         problem, left, right, tol=tol, max_steps=_MORE_STEPS, time=time, job=job
     )
-    for values, ends in (
-        (found.edges, more.edges),
-        (found.left, more.left),
-        (found.right, more.right),
-    ):
-        np.maximum(values[1], ends[0], out=values[1])
-        np.minimum(values[2], ends[1], out=values[2])
-        np.clip(values[0], values[1], values[2], out=values[0])
+    for values, ends in zip(found.parts, (more.edges, more.left, more.right), strict=True):
+        _narrow(values, *ends)
+
+
+def _narrow(values: FloatArray, low: FloatArray, high: FloatArray) -> None:
+    """Narrow intervals by others that hold too."""
+    np.maximum(values[1], low, out=values[1])
+    np.minimum(values[2], high, out=values[2])
+    np.minimum(values[1], values[2], out=values[1])  # where both are exact, but rounded
+    np.clip(values[0], values[1], values[2], out=values[0])

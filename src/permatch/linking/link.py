@@ -187,6 +187,7 @@ def _decide(
 ) -> tuple[Answer, IntArray]:
     """Decide, narrowing intervals that leave decisions open while there is time."""
     decided = decide(problem, answer, costs)
+    is_interrupted = False
     try:
         while len(decided.undecided) and tol > _FINEST:
             tol *= _FINER
@@ -197,9 +198,12 @@ def _decide(
             answer = more
             decided = decide(problem, answer, costs)
     except KeyboardInterrupt:  # what is decided stays
+        is_interrupted = True
+    if is_interrupted or solver.is_interrupted:
         warnings.warn(
-            f"interrupted: {len(decided.undecided):,} pairs that more time might have "
-            "decided are left for review.",
+            f"interrupted: intervals may be wider than asked for, and "
+            f"{len(decided.undecided):,} pairs that more time might have decided are left "
+            "for review.",
             UserWarning,
             stacklevel=3,
         )

@@ -88,6 +88,11 @@ class Solver:
         """What is solved, in words."""
         return "one-to-one links" if self._loose is None else "these capacities"
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether Ctrl-C has ended the narrowing of intervals."""
+        return self._wide is not None and self._wide.time.is_ended
+
     # ---- which components are solved exactly
 
     @cached_property
