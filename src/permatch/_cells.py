@@ -102,6 +102,15 @@ def from_arrow(column: Any) -> Any:
     return Coded(column.indices.to_numpy().astype(np.intp), column.dictionary.to_pylist())
 
 
+def numbered(column: Any) -> tuple[IntArray, int]:
+    """Return a number per cell, in order of first appearance, and how many there are."""
+    cells = as_array(column)
+    values = cells.values if isinstance(cells, Coded) else cells.tolist()
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(x, len(numbers)) for x in values], dtype=np.intp)
+    return codes[cells.codes] if isinstance(cells, Coded) else codes, len(numbers)
+
+
 def parse_numbers(cells: Any) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers, NaN where they are not, and which of those are text."""
     if isinstance(cells, Coded):

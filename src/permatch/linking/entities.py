@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from permatch._cells import Coded, as_array, parse_numbers
+from permatch._cells import as_array, numbered, parse_numbers
 from permatch._types import IntArray
 from permatch._validation import check_count
 from permatch.errors import TableError
@@ -47,24 +45,15 @@ def split_entities(
     >>> is_train = (of_left != 0) & (of_right != 0)
     """
     n_folds = check_count(n_folds, "n_folds", 2)
-    codes, counts = [], []
-    for ids in (left, right):
-        code_of: dict[Any, int] = {}
-        cells = as_array(ids)
-        names = cells.values if isinstance(cells, Coded) else cells.tolist()
-        numbers = np.array([code_of.setdefault(x, len(code_of)) for x in names], np.intp)
-        codes.append(numbers[cells.codes] if isinstance(cells, Coded) else numbers)
-        counts.append(len(code_of))
+    (lefts, n), (rights, k) = numbered(left), numbered(right)
     labels, _ = parse_numbers(as_array(label))
-    lengths = len(codes[0]), len(codes[1]), len(labels)
+    lengths = len(lefts), len(rights), len(labels)
     if len(set(lengths)) > 1:
         raise TableError(
             "left, right and label must have one entry per pair; got lengths "
             f"{lengths[0]}, {lengths[1]} and {lengths[2]}."
         )
     is_link = labels == 1.0
-    matches = codes[0][is_link], codes[1][is_link]
-    of_left, of_right = deal_entities(
-        matches, (counts[0], counts[1]), n_folds, random_state
-    )
-    return of_left[codes[0]], of_right[codes[1]]
+    matches = lefts[is_link], rights[is_link]
+    of_left, of_right = deal_entities(matches, (n, k), n_folds, random_state)
+    return of_left[lefts], of_right[rights]

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from permatch._cells import numbered
 from permatch._optional import require
 from permatch._types import BoolArray, IntArray
 from permatch.decoding.bayes import LinkCosts
@@ -243,8 +244,7 @@ class Links:
         """The pairs as a graph, and the row of every edge."""
         if self.problem is not None and self.rows is not None:
             return self.problem.structure, self.rows
-        left, right = (_number(self[name]) for name in self.id_columns)
-        n, k = (int(codes.max(initial=-1)) + 1 for codes in (left, right))
+        (left, n), (right, k) = (numbered(self[name]) for name in self.id_columns)
         rows = np.lexsort((right, left))
         starts = np.concatenate([[0], np.cumsum(np.bincount(left, minlength=n))])
         sides = np.array([0, n]), np.array([0, k])
@@ -262,13 +262,6 @@ class Links:
     def _repr_html_(self) -> str:
         """Return the first rows and a summary in one line, for notebooks."""
         return as_html(self)
-
-
-def _number(ids: np.ndarray) -> IntArray:
-    """Return the numbers of ids, in order of first appearance."""
-    codes: dict[Any, int] = {}
-    numbers = [codes.setdefault(key, len(codes)) for key in ids.tolist()]
-    return np.array(numbers, dtype=np.int64)
 
 
 def check_names(names: tuple[str, str]) -> None:
