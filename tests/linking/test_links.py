@@ -36,7 +36,34 @@ def test_frames(links):
     assert pa.table(links).equals(table)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_rows_by_number_and_what_is_no_row(links):
+    assert links[0]["left"].tolist() == [links["left"][0]]
+    assert links[-1]["right"].tolist() == [links["right"][-1]]
+    assert links[[2, 1]]["low"].tolist() == links["low"][[2, 1]].tolist()
+    assert len(links[[]]) == 0
+    with pytest.raises(IndexError, match=f"there are {len(links)} rows"):
+        links[len(links)]
+    for key in (["left", "right"], ("left", "right"), 1.5, None):
+        with pytest.raises(TypeError, match="by the name of a column, or by rows"):
+            links[key]
+
+
+def test_links_are_not_iterable(links):
+    import pandas as pd
+
+    for make in (list, pd.DataFrame):
+        with pytest.raises(TypeError, match=r"links\.to_pandas\(\) makes a DataFrame"):
+            make(links)
+
+
+@pytest.mark.parametrize("name", ["links.xlsx", "links.gz", "links.parquet.gz", "a.json"])
+def test_unknown_endings_are_refused(links, tmp_path, name):
+    with pytest.raises(InvalidOptionError, match=r"end in \.csv, .*Give the file one"):
+        links.write(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet"])
 def test_files_and_back(links, tmp_path, suffix):
     path = tmp_path / f"links{suffix}"
     links.write(path)
@@ -66,6 +93,25 @@ def test_damaged_files_are_refused(links, tmp_path, change):
     links.write(path)
     path.write_text(path.read_text().replace(*change, 1))
     with pytest.raises(TableError, match="a row is damaged or cut off .* Write it again"):
+        pm.Links.read(path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [
+        (".parquet", "must be a complete Parquet file; .* Write or fetch it again"),
+        (".csv.gz", "must be a complete gzip file; .* Write or fetch it again"),
+        (".csv", "row [0-9]+ has 4 of 10 cells"),
+    ],
+)
+def test_files_cut_off_are_refused(links, tmp_path, suffix, message):
+    path = tmp_path / f"links{suffix}"
+    links.write(path)
+    data = path.read_bytes()
+    cut = data.index(b"\n", len(data) // 2) + 1 if suffix == ".csv" else len(data) // 2
+    rest = b"a,b,0.5,0.5" if suffix == ".csv" else b""
+    path.write_bytes(data[:cut] + rest)
+    with pytest.raises(TableError, match=message):
         pm.Links.read(path)
 
 

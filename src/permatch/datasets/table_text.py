@@ -39,7 +39,7 @@ def read_text(
     quick: Callable[[Beginning], Columns | None] | None = None,
 ) -> Columns:
     """Read lines, unless `quick` reads the table from how it begins."""
-    with _damage_reported(name):
+    with damage_reported(name):
         n_read, line = 0, "\n"
         while line.isspace():
             n_read, line = n_read + 1, next(lines, "")
@@ -62,7 +62,7 @@ def read_text(
 
 
 @contextmanager
-def _damage_reported(name: str) -> Iterator[None]:
+def damage_reported(name: str) -> Iterator[None]:
     """Turn the errors of decoders into one kind."""
     try:
         yield

@@ -1,22 +1,28 @@
 """Links to files and back."""
 
 import csv
+import gzip
+import io
 import json
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import numpy as np
 
-from permatch._files import whole_file
+from permatch._files import Gauge, whole_file
 from permatch._optional import require
+from permatch.datasets.arrow_sources import read_parquet
+from permatch.datasets.table_text import damage_reported
 from permatch.decoding.bayes import LinkCosts
-from permatch.errors import TableError
+from permatch.errors import InvalidOptionError, TableError
 
 _PARQUET = (".parquet", ".pq")
+_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _KEY = b"permatch"
 _WORDS = {"True": True, "False": False, "true": True, "false": False}
 
@@ -68,10 +74,10 @@ def write_table(links: Linked, path: str | Path | TextIO) -> None:
         _write_text(path, links.table, ",")
         return
     target = Path(path)
-    suffix = target.suffix.lower()
+    suffix = suffix_of(target)
     if suffix not in _PARQUET:
-        with whole_file(target) as file:
-            _write_text(file, links.table, "\t" if suffix == ".tsv" else ",")
+        with whole_file(target) as file, _packed(file, suffix) as text:
+            _write_text(text, links.table, _delimiter(suffix))
         return
     parquet = require("pyarrow.parquet", "tables", what="writing Parquet")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -80,6 +86,36 @@ def write_table(links: Linked, path: str | Path | TextIO) -> None:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a file to write, which says how; refuse those unknown."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffix = "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
+    if suffix not in ("", *_TEXT, *_PARQUET):
+        raise InvalidOptionError(
+            f"links are written to files that end in {', '.join((*_TEXT, *_PARQUET))}; got "
+            f"{str(path)!r}. Give the file one of these endings."
+        )
+    return suffix
+
+
+def _delimiter(suffix: str) -> str:
+    return "\t" if suffix.startswith(".tsv") else ","
+
+
+@contextmanager
+def _packed(file: TextIO, suffix: str) -> Iterator[TextIO]:
+    """Yield a text file, or one that packs what is written to it."""
+    if not suffix.endswith(".gz"):
+        yield file
+        return
+    binary: Any = file.buffer
+    with (
+        gzip.GzipFile("", "wb", fileobj=binary, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        yield text
 
 
 def _write_text(file: TextIO, table: Mapping[str, np.ndarray], delimiter: str) -> None:
@@ -92,9 +128,11 @@ def read_table(
     path: Path, required: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], float, LinkCosts]:
     """Return the columns of a file of links, the constant, and the costs."""
-    if path.suffix.lower() in _PARQUET:
-        parquet = require("pyarrow.parquet", "tables", what="reading Parquet")
-        found = parquet.read_table(path)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    gauge = Gauge(str(path), TableError)
+    if magic == b"PAR1" or path.suffix.lower() in _PARQUET:
+        found = read_parquet(path, gauge)
         _check(path, found.column_names, required)
         columns = {
             name: np.asarray(found.column(name).to_numpy()) for name in found.column_names
@@ -103,13 +141,22 @@ def read_table(
         offset = kept.get("offset")
         costs = LinkCosts(**kept.get("costs", {}))
         return columns, math.nan if offset is None else float(offset), costs
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter)
+    opener = gzip.open if magic.startswith(b"\x1f\x8b") else open
+    delimiter = "\t" if ".tsv" in map(str.lower, path.suffixes) else ","
+    with (
+        damage_reported(str(path)),
+        opener(path, "rb") as file,
+        gauge.text(file) as text,
+        gauge.csv_fields(),
+    ):
+        reader = csv.reader(text, delimiter=delimiter)
         header = next(reader, [])
         _check(path, header, required)
         rows = list(reader)
     try:
+        for number, row in enumerate(rows, 2):
+            if len(row) != len(header):
+                raise ValueError(f"row {number} has {len(row)} of {len(header)} cells")
         cells = list(zip(*rows, strict=True)) or [()] * len(header)
         columns = {
             name: _parsed(values, name, required)

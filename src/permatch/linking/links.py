@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
@@ -89,8 +89,16 @@ class Links:
     def __len__(self) -> int:
         return len(self.table["probability"])
 
+    def __iter__(self) -> NoReturn:
+        """Refuse to guess whether rows or columns are meant."""
+        raise TypeError(
+            "links are not iterable: loop over links.columns for the names of the columns, "
+            "or over links.to_pandas().itertuples() for the rows. "
+            "links.to_pandas() makes a DataFrame."
+        )
+
     def __getitem__(self, key: Any) -> Any:
-        """Return a column by its name, or rows by a mask, a slice or their numbers."""
+        """Return a column by its name, or rows as `Links`: see `take`."""
         if not isinstance(key, str):
             return self.take(key)
         if key not in self.table:
@@ -126,7 +134,7 @@ class Links:
 
         Parameters
         ----------
-        rows : mask, slice or sequence of int
+        rows : mask, slice, sequence of int, or int
             The rows.
 
         Returns
@@ -134,7 +142,21 @@ class Links:
         Links
             Without a `problem`: some pairs say nothing about competitors left out.
         """
-        table = {name: column[rows] for name, column in self.table.items()}
+        places = np.arange(len(self))
+        if not isinstance(rows, slice):
+            rows = np.atleast_1d(np.asarray(rows))
+            rows = rows.astype(np.intp) if not rows.size else rows
+            if rows.dtype.kind not in "iub" or rows.ndim != 1:
+                raise TypeError(
+                    "links are indexed by the name of a column, or by rows: a mask, a "
+                    "slice or row numbers. To choose several columns or single cells, use "
+                    "links.to_pandas()."
+                )
+        try:
+            chosen = places[rows]
+        except IndexError as err:
+            raise IndexError(f"there are {len(self):,} rows: {err}") from None
+        table = {name: column[chosen] for name, column in self.table.items()}
         return Links(table, self.offset, self.costs)
 
     def to_pandas(self) -> Any:
@@ -156,9 +178,10 @@ class Links:
         Parameters
         ----------
         path : path or open text file
-            Parquet if it ends in ``.parquet`` or ``.pq``, with tabs if in ``.tsv``, else
-            CSV.  Numbers are written with all digits, so that they are read back as they
-            were; Parquet keeps `offset` and `costs` too.
+            Parquet if it ends in ``.parquet`` or ``.pq``, with tabs if in ``.tsv``, CSV if
+            in ``.csv`` or without an ending; text is packed if it ends in ``.csv.gz`` or
+            ``.tsv.gz``.  Other endings are refused.  Numbers are written with all digits,
+            so that they are read back as they were; Parquet keeps `offset` and `costs` too.
         """
         write_table(self, path)
 
@@ -169,7 +192,7 @@ class Links:
         Parameters
         ----------
         path : path
-            CSV, TSV or Parquet.  Ids read from text are text.
+            CSV or TSV, also packed by gzip, or Parquet.  Ids read from text are text.
 
         Returns
         -------

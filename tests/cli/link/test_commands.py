@@ -112,6 +112,7 @@ def test_warnings_are_single_lines(table):
         (["--review", "0"], WRONG_USAGE, "--review"),
         (["-o", "review.csv", "--review", "2"], WRONG_USAGE, "must be different files"),
         (["-o", "m.json", "--model", "m.json"], WRONG_USAGE, "would overwrite an input"),
+        (["-o", "links.xlsx"], FAILURE, "files that end in .csv, .tsv, .csv.gz"),
         (["--wrong", "-1"], WRONG_USAGE, "--wrong"),
         (["--model", "no.json"], FAILURE, "no.json"),
     ],

@@ -57,7 +57,8 @@ def pairs(
             "--out",
             "-o",
             metavar="FILE",
-            help="Output file, .csv, .tsv or .parquet. Default: standard output, as CSV.",
+            help="Output file, .csv or .tsv, also .gz, or .parquet. Default: standard "
+            "output, as CSV.",
         ),
     ] = None,
     links_only: Annotated[
@@ -118,10 +119,14 @@ def pairs(
     with nothing_written_if_interrupted():
         out = None if str(out) == "-" else out
         inputs = table, linking.model and str(linking.model)
+        from permatch.linking.files import suffix_of
+
         if out is not None:
             check_target(out, "--out", *inputs)
+            suffix_of(out)
         if review is not None:
             check_target(review_out, "--review-out", *inputs)
+            suffix_of(review_out)
             if out is not None and out.absolute() == review_out.absolute():
                 raise typer.BadParameter(
                     f"--out and --review-out must be different files; both are {out}."
