@@ -145,17 +145,6 @@ def slider(name: str, words: str, lowest: int, highest: int, value: int, shown: 
     )
 
 
-def chooser(name: str, words: str, options: Sequence[str]) -> str:
-    """Return a menu with its label; its values are numbers from 0."""
-    items = "".join(
-        f'<option value="{k}">{escape(text)}</option>' for k, text in enumerate(options)
-    )
-    return (
-        f'<span class="control"><label for="{name}">{escape(words)}</label> '
-        f'<select id="{name}" autocomplete="off">{items}</select></span>'
-    )
-
-
 def pack(array: np.ndarray, kind: Any = None) -> dict[str, str]:
     """Return an array as text; single precision unless told otherwise, or out of reach.
 
