@@ -178,6 +178,8 @@ def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_p
     assert greedy["f1"] < linked["f1"]
     assert f"F1 rises from {greedy['f1']:.3f} to {linked['f1']:.3f}" in text
     assert any(pair["is_true"] for pair in written["linking"]["example"])
+    assert "same person" in text
+    assert "two people" in text
     numbers = written["numbers"]
     assert f"the error from {100 * numbers['loss_unweighted']:.0f} % to" in text
     assert (tmp_path / "page" / "index.html").stat().st_size > 10_000

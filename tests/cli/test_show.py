@@ -114,14 +114,14 @@ def test_link_show_writes_a_page(tmp_path):
     result = call("link", "show", table, *names, "-o", out)
     assert result.exit_code == OK, result.output
     assert " ".join(result.stdout.split()) == (
-        f"wrote {out}: 3 x 3 nodes in 2 components, exact probabilities. Open it in a "
+        f"wrote {out}: 3 x 3 records in 2 components, exact probabilities. Open it in a "
         "browser."
     )
     html = out.read_text(encoding="utf-8")
-    assert "<h1>Links</h1>" in html
+    assert "<h1>Links of pairs.csv</h1>" in html
     assert "3 left and 3 right records, 4 candidate pairs" in html
     result = call("link", "show", table, *names, "-o", out, "--node", "z")
-    assert "1 x 1 nodes in 1 of 2 components" in result.stdout
+    assert "1 x 1 records in 1 of 2 components" in result.stdout
     refused(
         call("link", "show", table, *names, "-o", out, "--node", "q"),
         WRONG_USAGE,

@@ -160,9 +160,31 @@ def test_links_in_a_browser(links, tmp_path, width):
         assert violations(driver) == []
         status = driver.find_element("id", "status").text
         assert re.search(r"probability [\d.]+ %, [\d.]+ % by itself; ", status)
-        details = driver.find_element("id", "details").text
+        assert "Find a record" in driver.find_element("css selector", "main").text
+        details = driver.find_element("id", "details")
+        switch = driver.find_element("id", "details-switch")
+        is_narrow = width < 1152
+        assert (switch.is_displayed(), details.is_displayed()) == (is_narrow, not is_narrow)
+        # Details of a narrow page open with the first selection, and can be closed.
+        first = driver.find_element("css selector", "#pair-table button")
+        driver.execute_script("arguments[0].click()", first)
+        assert details.is_displayed()
+        if is_narrow:
+            assert switch.get_attribute("aria-expanded") == "true"
+            switch.click()
+            assert not details.is_displayed()
+            switch.click()
+            assert violations(driver) == []
+        details = details.text
         assert "log-odds of the pair by itself" in details
         assert "constant added to all" in details
         assert "for review" in driver.find_element("css selector", ".legend").text
+        # The first of the alternatives shows its links.
+        words = driver.find_elements("css selector", "#best-table td.words")
+        assert re.search(r"a\d+ – b\d+", words[0].text)
+        assert (
+            "need not be the most probable set of links"
+            in driver.find_element("id", "best-words").text
+        )
         assert sticks_out(driver) <= 0
         assert driver.get_log("browser") == []

@@ -541,9 +541,14 @@ def test_pairs_nodes_and_matchings_are_described(sparse_page, sparse, tmp_path):
                 true = sparse.evidence.values[edge, k]
                 assert float(value) == pytest.approx(true, rel=1e-2)
                 assert float(adds) == pytest.approx(true * COEF[k], rel=1e-2)
-                n_bars = len(row.find_elements("css selector", ".bar"))
-                assert n_bars == (true != 0.0)
-                seen_zero |= true == 0.0
+                assert len(row.find_elements("css selector", ".bar")) == 1
+                assert true != 0.0
+            n_zero = int((sparse.evidence.values[edge] == 0.0).sum())
+            folded = driver.find_elements("css selector", "#details .idle summary")
+            assert len(folded) == (n_zero > 0)
+            if n_zero:
+                assert folded[0].text.startswith(f"{n_zero} feature")
+                seen_zero = True
             assert "Score of having no partner: " in text_of(driver, "details")
             press(driver, Keys.ARROW_DOWN)
         assert seen_zero
@@ -628,3 +633,22 @@ def test_printed_it_is_black_on_white(odd_page, tmp_path):
         assert picture(driver) == dark
         pdf = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
         assert pdf.startswith(b"%PDF")
+
+
+@needs_browser
+def test_names_of_features_break_after_underscores_only(sparse, tmp_path):
+    names = ["name_missing", "a" * 40, "street_is_the_same"]
+    path = tmp_path / "names.html"
+    match_page(replace(sparse, evidence=replace(sparse.evidence, names=names))).write(path)
+    with open_page(path, tmp_path, 1200) as driver:
+        heads = driver.find_elements("css selector", "#details tbody th")
+        breaks = {
+            head.text: (
+                len(head.find_elements("css selector", "wbr")),
+                head.value_of_css_property("overflow-wrap"),
+            )
+            for head in heads
+        }
+        assert breaks["name_missing"] == (1, "normal")
+        assert breaks["street_is_the_same"] == (3, "normal")
+        assert breaks["a" * 40] == (0, "anywhere")

@@ -102,10 +102,11 @@ def _linking(console: Console, found: "Linking") -> None:
         "best threshold, which only the true links tell. A link that only pm.link finds "
         "here, and who else the two people could be:",
     )
-    table = _table("north", "south", "by itself", "one-to-one")
-    table.columns[1].justify = "left"
+    table = _table("north", "south", "by itself", "one-to-one", "the truth")
+    table.columns[1].justify = table.columns[4].justify = "left"
     for pair in found.example:
-        cells = (percent(pair["pair_probability"]), percent(pair["probability"]))
+        truth = "same person" if pair["is_true"] else "two people"
+        cells = percent(pair["pair_probability"]), percent(pair["probability"]), truth
         style = "bold green" if pair["is_true"] else ""
         table.add_row(pair["north"], pair["south"], *cells, style=style)
     _show(console, table)

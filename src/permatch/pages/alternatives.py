@@ -69,10 +69,10 @@ def find_alternatives(
 def why_missing(view: MatchView, n_found: int) -> tuple[str, str]:
     """Say why a component has no list: one too large, and any other."""
     if view.problem.has_capacities:
-        words = "Not computed: nodes may have several links."
+        words = f"Not computed: {view.node}s may have several links."
         return words, words
     return (
-        f"Not computed: more than {MAX_NODES} nodes on a side.",
+        f"Not computed: more than {MAX_NODES} {view.node}s on a side.",
         f"Not computed: the page lists them for the {n_found:,} least certain components.",
     )
 

@@ -27,6 +27,14 @@ const make = (tag, attributes = {}, ...children) => {
   element.append(...children);
   return element;
 };
+const LONG_WORD = 20;
+// A name of words joined by underscores breaks after one of them, not within a word.
+const nameCell = (name) => {
+  const words = String(name).split(/(?<=_)/);
+  const isLong = words.some((word) => word.length > LONG_WORD);
+  return make("th", { scope: "row", ...(isLong ? {} : { class: "name" }) },
+    make("bdi", {}, ...words.flatMap((word, k) => (k ? [make("wbr"), word] : [word]))));
+};
 const named = (text) => make("bdi", {}, String(text));
 
 // ---- canvases
@@ -138,26 +146,46 @@ const onRows = (table, choose) => {
 // A table of the details, which scrolls if it is too wide.
 const scrolling = (table) => make("div",
   { class: "scroll", tabindex: 0, role: "region", "aria-label": table.caption.textContent }, table);
-// A table of what every feature adds; bars to both sides, the longest first.
+// A table of what every feature adds; bars to both sides, the longest first.  Features that
+// add nothing are folded away.
 const contributionTable = (caption, heads, rows) => {
+  const idle = rows.filter((row) => !row.share);
   const most = Math.max(...rows.map((row) => Math.abs(row.share)), 1e-300);
   const body = make("tbody");
-  for (const row of [...rows].sort((a, b) => Math.abs(b.share) - Math.abs(a.share))) {
+  for (const row of rows.filter((row) => row.share).sort((a, b) => Math.abs(b.share) - Math.abs(a.share))) {
     const halves = [make("span", { class: "half" }), make("span", { class: "half" })];
-    if (row.share) {
-      const bar = make("span", { class: `bar ${row.share > 0 ? "up" : "down"}` });
-      bar.style.width = `${(100 * Math.abs(row.share)) / most}%`;
-      halves[row.share > 0 ? 1 : 0].append(bar);
-    }
+    const bar = make("span", { class: `bar ${row.share > 0 ? "up" : "down"}` });
+    bar.style.width = `${(100 * Math.abs(row.share)) / most}%`;
+    halves[row.share > 0 ? 1 : 0].append(bar);
     body.append(make("tr", {},
-      make("th", { scope: "row" }, named(row.name)),
+      nameCell(row.name),
       ...row.cells.map((text) => make("td", {}, text)),
       make("td", { class: "bars", "aria-hidden": "true" }, ...halves)));
   }
   const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)),
     make("td", { "aria-hidden": "true" }));
-  return scrolling(make("table", {}, make("caption", {}, caption), make("thead", {}, head), body));
+  const table = scrolling(make("table", {}, make("caption", {}, caption), make("thead", {}, head), body));
+  if (!idle.length) return make("div", {}, table);
+  const words = `${count(idle.length, heads[0])} ${idle.length === 1 ? "adds" : "add"} nothing`;
+  return make("div", {}, table, make("details", { class: "idle" }, make("summary", {}, words),
+    make("p", {}, ...idle.flatMap((row, k) => [k ? ", " : "", named(row.name)]))));
 };
+// On narrow screens details are shut, but for their first words, until something is selected.
+const panel = document.querySelector(".details");
+const openDetails = (isOpen) => {
+  panel.classList.toggle("is-shut", !isOpen);
+  byId("details-switch").setAttribute("aria-expanded", String(isOpen));
+  byId("details-switch").textContent = isOpen ? "Close" : "Open";
+};
+byId("details-switch").hidden = false;
+byId("details-switch").addEventListener("click", () => openDetails(panel.classList.contains("is-shut")));
+const onSelect = (event) => {
+  const isByKey = event.type === "focusin" && event.target.matches(":focus-visible");
+  const isOne = event.target.closest("tbody tr, .sides button, canvas");
+  if (isOne && !event.target.closest("#component-table") && (isByKey || event.type === "click")) openDetails(true);
+};
+for (const kind of ["click", "focusin"]) document.querySelector(".charts").addEventListener(kind, onSelect);
+openDetails(false);
 const tell = (words, ...parts) => {
   byId("status").replaceChildren(...words);
   byId("details").replaceChildren(...parts);

@@ -53,7 +53,9 @@ class ExplorerPage(Page):
         """End the column of charts; beside it stand the details of what is pointed at."""
         self.add_html(
             '</div><section class="details" aria-labelledby="details-title" tabindex="0">'
-            f'<h2 id="details-title">{escape(title)}</h2>'
+            f'<div class="top"><h2 id="details-title">{escape(title)}</h2>'
+            '<button type="button" id="details-switch" aria-controls="details" hidden>'
+            "</button></div>"
             f'<p id="status" role="status">{escape(hint)}</p>'
             '<div id="details"></div>'
             "<noscript><p>Figures need JavaScript; tables do not.</p></noscript>"

@@ -23,6 +23,7 @@ def links_view(
     pairs: Any = None,
     n_best: int = 10,
     node: str | None = None,
+    source: str = "",
 ) -> MatchView:
     """Return the pairs of a table of links.
 
@@ -38,6 +39,8 @@ def links_view(
     node : str, optional
         Show only the components of the records of this name; none if there is no such
         record.
+    source : str
+        Where the pairs come from, for the title.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def links_view(
     chances = links["pair_probability"][rows]
     view = MatchView(
         name="",
-        title="Links",
+        title=f"Links of {source}" if source else "Links",
         lead=_lead(links, odds.structure),
         how=_how_found(links),
         table="permatch link --out (in Python, Links.write) writes all pairs to a table.",
@@ -83,6 +86,8 @@ def links_view(
         interval="certain" if is_rough.any() else "",
         pair_chances=None if np.isnan(chances).any() else chances,
         n_best=n_best,
+        node="record",
+        matchings=("set of links", "sets of links"),
     )
     return view if node is None else view.having(node)
 

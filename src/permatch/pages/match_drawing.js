@@ -68,7 +68,7 @@ const moveDrawing = () => {
   const there = edgesOf(open).filter(isDrawn).sort((a, b) => chances[b] - chances[a]);
   lines = there.filter((edge, k) => decisions[edge] || (k < LINES && chances[edge] >= FAINT)).reverse();
   const faint = there.length - lines.length;
-  const words = isLarge ? [`The ${nodes} nodes nearest to what is selected, of ${(totals[0][open] + totals[1][open]).toLocaleString("en")}. Select another node or pair to move there.`] : [];
+  const words = isLarge ? [`The ${nodes} ${data.node}s nearest to what is selected, of ${(totals[0][open] + totals[1][open]).toLocaleString("en")}. Select another ${data.node} or pair to move there.`] : [];
   words.push("Thicker, darker lines are more probable pairs.");
   if (faint) words.push(`${count(faint, "less probable pair")} ${faint === 1 ? "is" : "are"} not drawn.`);
   byId("drawn").textContent = words.join(" ");

@@ -37,6 +37,7 @@ const leastCertain = (c) => {
   }
   return found;
 };
+const leftOrRight = (side) => `${["left", "right"][side]} ${data.node}`;
 const pairName = (edge) => [named(names[0][ends[0][edge]]), " – ", named(names[1][ends[1][edge]])];
 const interval = (edge) => `${percent(low[edge])} to ${percent(high[edge])}`;
 const percentOfLog = (log) => {
@@ -99,7 +100,7 @@ const describeEdge = (edge) => {
 
 const describeNode = (side, node) => {
   const own = [...around[side].get(node)].sort((a, b) => chances[b] - chances[a]);
-  const words = [make("strong", {}, named(names[side][node])), ` (${["left", "right"][side]} node)`];
+  const words = [make("strong", {}, named(names[side][node])), ` (${leftOrRight(side)})`];
   words.push(mayBeAlone(side, node)
     ? `: no partner with probability ${percent(alone[side][node])}, at the score ${number(aloneScores[side][node])}.`
     : ": it must have a partner.");
@@ -118,7 +119,7 @@ const describeMatching = (k) => {
     make("li", {}, ...pairName(edge), `: ${percent(chances[edge])}`)));
   if (links.length > 50) list.append(make("li", {}, `and ${links.length - 50} more`));
   tell([k ? `Alternative ${k + 1} has ${count(links.length, "link")}:`
-    : `The most probable matching has ${count(links.length, "link")}:`], list);
+    : `The most probable ${data.matchings[0]} has ${count(links.length, "link")}:`], list);
 };
 const matchingOf = (k) => {
   const best = data.best[open];
@@ -155,7 +156,7 @@ const listComponents = () => {
   byId("component-table").tBodies[0].replaceChildren(...some.map((c) => componentRow(c, c === stop)));
   const order = listed.length > 1 ? ", the least certain first" : "";
   setCaption("component-table", wanted
-    ? `${count(listed.length, "component")} with a node like this${order}.`
+    ? `${count(listed.length, "component")} with a ${data.node} like this${order}.`
     : `${count(listed.length, "component")}${order}.`);
   setMore("more-components", listed.length - nListed, "component");
 };
@@ -189,7 +190,7 @@ const find = () => {
       return n > 0;
     });
   }
-  byId("found").textContent = wanted ? `${count(nNodes, "node")} in ${count(listed.length, "component")} of this page` : "";
+  byId("found").textContent = wanted ? `${count(nNodes, data.node)} in ${count(listed.length, "component")} of this page` : "";
   listComponents();
 };
 
@@ -227,10 +228,10 @@ const sayOpen = (c) => {
   const cut = nShown < totals[2][c]
     ? ` This page has the ${count(nShown, "pair")} of it that ${nShown === 1 ? "is" : "are"} least certain or most probable.` : "";
   const of = data.graphs ? [" of graph ", named(data.graphs[c])] : [];
-  byId("open-words").replaceChildren(`${count(totals[0][c], "left node")} and ${count(totals[1][c], "right node")}`, ...of,
+  byId("open-words").replaceChildren(`${count(totals[0][c], leftOrRight(0))} and ${count(totals[1][c], leftOrRight(1))}`, ...of,
     `, ${count(totals[2][c], "pair")}, ${expected[c].toFixed(2)} expected to be decided wrongly; `,
     `${exact[c] ? "exact" : "approximate"} probabilities.${cut}`,
-    sizes[c] ? ` Part of a component of ${count(sizes[c], "node")}: less probable pairs are left out.` : "");
+    sizes[c] ? ` Part of a component of ${count(sizes[c], data.node)}: less probable pairs are left out.` : "");
 };
 const listPairs = () => {
   const edges = edgesOf(open).sort((a, b) => chances[b] - chances[a] || a - b);
@@ -259,14 +260,25 @@ const listBest = () => {
   body.replaceChildren(...best.losses.map((loss, k) => make("tr", {},
     make("th", { scope: "row" }, rowButton({ matching: k }, [String(k + 1)], k === 0)),
     make("td", {}, percentOfLog(best.logs ? best.logs[k] : -loss)),
-    make("td", { class: "words" }, ...(k ? changesOf(k) : [count(best.first.length, "link")])))));
+    make("td", { class: "words" }, ...(k ? changesOf(k) : firstLinks())))));
   byId("best-table").tHead.rows[0].cells[1].textContent = best.logs ? "probability" : "relative to the first";
   const words = [];
+  if (best.losses.length > 1) {
+    words.push(`The decision need not be the most probable ${data.matchings[0]}: it follows from the probability that every pair has over all of them, so that the fewest errors are expected.`);
+  }
   if (best.logs && sizes[open]) words.push("Probabilities are those within this part.");
   if (best.logs && !exact[open]) words.push("Probabilities are approximate; the order is exact.");
   byId("best-words").textContent = words.join(" ");
-  setCaption("best-table", best.losses.length === 1 ? "The only matching."
-    : `The ${best.losses.length} most probable matchings of the component.`);
+  setCaption("best-table", best.losses.length === 1 ? `The only ${data.matchings[0]}.`
+    : `The ${best.losses.length} most probable ${data.matchings[1]} of the component.`);
+};
+const listOf = (parts) => {
+  const words = parts.slice(0, 6).flatMap((part, at) => (at ? [", ", ...part] : part));
+  return parts.length > 6 ? [...words, ` and ${parts.length - 6} more`] : words;
+};
+const firstLinks = () => {
+  const { first } = data.best[open];
+  return first.length ? listOf(first.map(pairName)) : ["no link"];
 };
 // Where a matching differs from the first: its own links, and left nodes that lose theirs.
 const changesOf = (k) => {
@@ -276,9 +288,8 @@ const changesOf = (k) => {
   const linked = new Set(added.map((edge) => ends[0][edge]));
   const parts = added.map(pairName);
   changes.filter((edge) => first.has(edge) && !linked.has(ends[0][edge]))
-    .forEach((edge) => parts.push([named(names[0][ends[0][edge]]), " unmatched"]));
-  const words = parts.slice(0, 6).flatMap((part, at) => (at ? [", ", ...part] : part));
-  return parts.length > 6 ? [...words, ` and ${parts.length - 6} more`] : words;
+    .forEach((edge) => parts.push([named(names[0][ends[0][edge]]), " without a partner"]));
+  return listOf(parts);
 };
 
 // ---- all together

@@ -34,7 +34,7 @@ _SAMPLES = (
 )
 
 # Columns of words rather than numbers.
-_IN_WORDS = ("graph", "decision", "label", "what differs from the first")
+_IN_WORDS = ("graph", "decision", "label", "links of the first, then what differs")
 _WORDS = ' class="words"'
 
 
@@ -46,7 +46,7 @@ def write_match_page(view: MatchView, path: Path) -> str:
     n_shown, n_all = len(shown.components), divided.view.n_components
     kind = "exact" if view.is_exact.all() else "approximate"
     words = f"{view.name}, " if view.name else ""
-    words += f"{len(shown.left):,} x {len(shown.right):,} nodes"
+    words += f"{len(shown.left):,} x {len(shown.right):,} {view.node}s"
     if n_shown < n_all:
         words += f" in {n_shown:,} of {count(n_all, 'component')}"
     elif n_shown > 1:
@@ -89,7 +89,7 @@ def _page(view: MatchView, divided: Divided, shown: Shown) -> ExplorerPage:
         _add_open(page, view)
     page.close_charts(
         "Details",
-        "Select a pair, a node or a matching to see what speaks for it.",
+        f"Select a pair, a {view.node} or a {view.matchings[0]} to see what speaks for it.",
     )
     return page
 
@@ -151,6 +151,8 @@ def match_data(
         "values": pack(evidence.values[edges]),
         "best": _packed_best(shown, best),
         "most_nodes": MAX_NODES,
+        "node": view.node,
+        "matchings": view.matchings,
         "why_missing": why_missing(view, len(best)),
     }
 
@@ -212,9 +214,9 @@ def left_out(view: MatchView, divided: Divided, shown: Shown) -> str:
     words = []
     if divided.n_pairs:
         words.append(
-            f"Components of more than {LARGE} nodes are divided into parts by leaving out "
-            f"{count(divided.n_pairs, 'pair')} {below}"
-            + f", and {count(divided.n_nodes, 'node')} that have no other"
+            f"Components of more than {LARGE} {view.node}s are divided into parts by "
+            f"leaving out {count(divided.n_pairs, 'pair')} {below}"
+            + f", and {count(divided.n_nodes, view.node)} that have no other"
             * bool(divided.n_nodes)
             + "."
         )
@@ -226,7 +228,7 @@ def left_out(view: MatchView, divided: Divided, shown: Shown) -> str:
         )
         words.append(
             f"This page shows {n_shown:,} of {count(n_all, 'component')}, {kind}. "
-            f"{count(n_nodes, 'node')} and {count(n_edges, 'pair')} are left out"
+            f"{count(n_nodes, view.node)} and {count(n_edges, 'pair')} are left out"
             f"{certain if shown.n_certain else ''}."
         )
     return " ".join([*words, view.table])
@@ -244,11 +246,12 @@ def _add_components(page: ExplorerPage, view: MatchView, *, is_divided: bool) ->
         "decided wrongly."
     )
     page.add_html(
-        '<p class="control"><label for="find">Find a node</label> '
+        f'<p class="control"><label for="find">Find a {view.node}</label> '
         '<input type="search" id="find" autocomplete="off" aria-describedby="found"> '
         '<output id="found" for="find"></output></p>'
     )
-    header = ["least certain pair", "probability", "nodes", "pairs", "expected errors"]
+    header = ["least certain pair", "probability", f"{view.node}s"]
+    header += ["pairs", "expected errors"]
     header += ["label errors"] if view.labels is not None else []
     header += ["graph"] if view.graphs else []
     page.add_html(_blank_table("component-table", header, "Components.", is_tall=True))
@@ -260,15 +263,16 @@ def _add_open(page: ExplorerPage, view: MatchView) -> None:
     found = set(np.unique(view.decisions).tolist())
     samples = [(kind, words) for number, kind, words in _SAMPLES if number in found]
     label = (
-        "Lines between the left and the right nodes of the component, stronger for more "
-        "probable pairs; the table of pairs contains the values."
+        f"Lines between the left and the right {view.node}s of the component, stronger for "
+        "more probable pairs; the table of pairs contains the values."
     )
     page.add_html(
         "<figure>"
         + legend([*samples, ("other", "no link"), ("chosen", "selected")])
-        + '<div class="sides" id="drawing"><ul id="left-nodes" aria-label="Left nodes">'
+        + '<div class="sides" id="drawing"><ul id="left-nodes" '
+        f'aria-label="Left {view.node}s">'
         f'</ul><div class="stack"><canvas id="edges" role="img" aria-label="{label}">'
-        '</canvas></div><ul id="right-nodes" aria-label="Right nodes"></ul></div>'
+        f'</canvas></div><ul id="right-nodes" aria-label="Right {view.node}s"></ul></div>'
         '<figcaption id="drawn"></figcaption></figure>'
     )
     page.add_heading("Pairs", level=3)
@@ -280,8 +284,8 @@ def _add_open(page: ExplorerPage, view: MatchView) -> None:
     page.add_html('<p><button type="button" id="more-pairs">More</button></p>')
     page.add_heading("Alternatives", level=3)
     page.add_html('<p id="best-words"></p>')
-    header = ["rank", "probability", "what differs from the first"]
-    page.add_html(_blank_table("best-table", header, "The best matchings."))
+    header = ["rank", "probability", "links of the first, then what differs"]
+    page.add_html(_blank_table("best-table", header, f"The best {view.matchings[1]}."))
 
 
 def _blank_table(

@@ -66,6 +66,10 @@ class MatchView:
         How many of the best matchings to list for a component.
     only : ndarray, optional
         The components to show; None: all.
+    node : str
+        What a node is called.
+    matchings : pair of str
+        What a matching is called, and several.
     """
 
     name: str
@@ -91,6 +95,8 @@ class MatchView:
     labels: IntArray | None = None
     n_best: int = 10
     only: IntArray | None = None
+    node: str = "node"
+    matchings: tuple[str, str] = ("matching", "matchings")
 
     @property
     def structure(self) -> Structure:

@@ -51,7 +51,7 @@ def write_links_page(
     >>> links = pm.link(pairs | {"probability": [0.8, 0.3, 0.6]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_links_page(links, pathlib.Path(folder, "links.html"))
-    '2 x 2 nodes, exact probabilities'
+    '2 x 2 records, exact probabilities'
     """
     from permatch.pages.links_view import links_view
 

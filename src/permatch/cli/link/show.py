@@ -58,7 +58,10 @@ def show(
         model = None
         if linking.model is not None and table != "-":  # which is read only once
             model = load_kind(linking.model, BaseMatcher)
-        view = links_view(links, model=model, pairs=table, n_best=k, node=node)
+        source = "" if table == "-" else Path(table).name
+        view = links_view(
+            links, model=model, pairs=table, n_best=k, node=node, source=source
+        )
         if view.only is not None and not len(view.only):
             every = sorted({*view.left, *view.right})
             refuse_id("--node", node, every, "the table has no record")
