@@ -44,7 +44,7 @@ class Links:
     ================  ======================================================================
     ids               two columns, named as in the input
     probability       that the pair is a link, no record having two partners
-    pair_probability  as it came, of the pair by itself
+    pair_probability  of the pair by itself, as in the input
     no_partner_left   that the left record has no partner among those listed
     no_partner_right  likewise for the right record
     decision          "link", "no link" or "review"

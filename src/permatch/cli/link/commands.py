@@ -94,8 +94,8 @@ def pairs(
     on.  A pair without a row cannot be linked.  No training is needed; a model
     that was learned from labelled pairs is used by --model.
 
-    [bold]Written[/bold] is the same table, row by row: the probability that the
-    pair is a link, no record having two partners; the probability as it came;
+    [bold]The output[/bold] is the same table, row by row: the probability that
+    the pair is a link, no record having two partners; the input probability;
     the probabilities that either record has no partner; the decision (link, no
     link or review); whether the probability is exact, and an interval in which
     it lies for certain.  A pair whose interval leaves the decision open is left
