@@ -41,20 +41,20 @@ def main(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Learn to match, with the probability of every match.
+    """Pair things one-to-one, with the probability of every pair.
 
-    permatch learns from labelled matches what makes two things belong
-    together.  From scores, learned or given, it computes the exact
-    probability of every one-to-one matching and of every pair.
+    permatch links records, matches points and ranks documents, from scores
+    that are given or learned from labelled examples.  Probabilities are
+    exact where the graph allows it; elsewhere they come with their errors.
 
     [bold]Start here[/bold]
 
       permatch demo                    see it work, with a page of pictures
-      permatch infer scores.csv        probabilities for a matrix of scores
-      permatch infer --help            how that matrix is written
       permatch link pairs.csv          link two tables, from scored pairs
       permatch match --help            learn the scores from examples
       permatch rank --help             learn to rank from judged lists
+      permatch infer scores.csv        probabilities for a matrix of scores
+      permatch infer --help            how that matrix is written
     """
 
 
