@@ -79,6 +79,17 @@ def test_what_is_not_known_is_left_out():
     assert not model.is_convex_
     assert model.coef_[0] > 0
     assert "are expected to have no partner" in model.summary_
+    n_blank = hidden.count("")
+    assert f"\n{len(hidden) - n_blank} pairs are labelled.\n" in model.summary_
+
+
+def test_features_that_were_not_named_are_listed():
+    pairs = labelled()
+    pairs |= {"row": np.arange(len(pairs["left"])), "name": pairs["left"]}
+    summary = pm.fit_links(pairs).summary_
+    assert "\nFeatures, all other numeric columns: score, noise, row.\n" in summary
+    assert "\nNot used: name.\n" in summary
+    assert "Features" not in pm.fit_links(pairs, features=["score"]).summary_
 
 
 def test_the_summary_counts_records_without_partner():
@@ -144,7 +155,7 @@ def test_links_by_a_model_are_its_marginals(options, tmp_path):
     model.save(tmp_path / "model.json")
     new = labelled(seed=5, n=12)
     new["p"] = chance(new["score"])
-    links = pm.link(new, model=pm.load(tmp_path / "model.json"))
+    links = pm.link(new, model=str(tmp_path / "model.json"))
     table = read_edge_table(new | {"logit(p)": new["score"]}, features=model.feature_names_)
     result = model._score(table.graphs).infer(pm.Frontier(), 1)
     chances = dict(
@@ -221,7 +232,7 @@ def test_messages(change, options, error, words):
 def test_a_model_says_what_it_needs_and_takes_tables_without_rows():
     pairs = labelled()
     model = pm.fit_links(pairs, features=["score", "noise"])
-    with pytest.raises(TableError, match="the features must be called 'score', 'noise'"):
+    with pytest.raises(TableError, match="model needs 'score', 'noise': make them as"):
         pm.link({key: pairs[key] for key in ("left", "right", "noise")}, model=model)
     empty = {key: [] for key in pairs}
     assert len(pm.link(empty, model=model)) == 0
@@ -242,7 +253,7 @@ def test_records_without_partner_are_needed():
             "unmatched_='larger'",
         ),
         (lambda g, y: pm.MAPMatching(), "must be a fitted"),
-        (lambda g, y: "model.json", "must be a fitted"),
+        (lambda g, y: 3, "must be a fitted .* or the path of its file"),
     ],
 )
 def test_models_that_do_not_link(fit, words):

@@ -91,7 +91,9 @@ def test_one_is_one_to_one(rng):
 def test_wide_components_without_limits_are_not_counted(rng):
     """Components too wide to count fall apart where records have no limit."""
     pairs, _ = table(rng, 60, 40)
-    with pytest.raises(errors.SizeLimitError, match=r"2\^\d+ states.*Leave out candidates"):
+    with pytest.raises(
+        errors.SizeLimitError, match=r"too many records depend .* group has 60"
+    ):
         pm.link(pairs, capacity_right=2, expected_links=None)
     links = pm.link(pairs, capacity_right=math.inf, expected_links=None)
     assert links.is_exact
@@ -116,7 +118,9 @@ def test_capacities_are_checked(rng, capacity):
 
 def test_what_takes_too_long_can_be_allowed(rng):
     pairs, _ = table(rng, 9, 9, 0.7)
-    with pytest.raises(errors.SizeLimitError, match=r"budget .* 1e-06 s.*or raise budget"):
+    with pytest.raises(
+        errors.SizeLimitError, match=r"budget is 1e-06 s\..*or raise budget"
+    ):
         pm.link(pairs, capacity_right=2, expected_links=None, budget=1e-6)
 
 

@@ -115,6 +115,27 @@ def test_files_cut_off_are_refused(links, tmp_path, suffix, message):
         pm.Links.read(path)
 
 
+def test_a_summary_says_what_was_added_only_if_something_was():
+    pairs = {"left": ["a", "a"], "right": ["x", "y"], "probability": [0.5, 0.3]}
+    assert "(pair probabilities add up to 0.8; all odds" in pm.link(pairs).summary()
+    for given in ({"expected_links": None}, {"left": "l"}):
+        table = pairs if "left" not in given else {"l": ["a", "b"], **pairs}
+        assert "multiplied" not in pm.link(table, **given).summary()
+    plain = pm.link(pairs, expected_links=None).summary().splitlines()
+    assert plain[1].endswith("links expected")
+
+
+def test_a_summary_says_what_would_decide_more():
+    links = pm.link({"left": ["a"], "right": ["x"], "probability": [0.5]})
+    assert "0 pairs left undecided" in links.summary()
+    assert "raise budget" not in links.summary()
+    told = {"decision": ["review"], "is_exact": [False], "low": [0.3], "high": [0.6]}
+    told = {name: np.array(cells) for name, cells in told.items()}
+    summary = pm.Links({**links.table, **told}).summary()
+    assert "1 pair left undecided, marked review" in summary
+    assert "raise budget=, or give fewer candidates per record" in summary
+
+
 def test_words(links):
     text = repr(links)
     assert text.splitlines()[0].split() == links.columns

@@ -256,6 +256,43 @@ def test_ids_of_several_kinds_are_not_for_arrow(tmp_path):
     assert pm.Links.read(tmp_path / "links.csv")["left"].tolist() == ["1", "1", "b", "2.5"]
 
 
+def test_a_table_without_columns_says_so():
+    with pytest.raises(
+        TableError, match="it has no columns. Name the columns .* left= and"
+    ):
+        pm.link(pd.DataFrame())
+
+
+def test_what_is_missing_is_what_is_to_be_named():
+    with pytest.raises(
+        TableError, match="Name the columns that hold them: left= and right=.$"
+    ):
+        pm.link({"a": [1], "b": [2], "p": [0.5]})
+    with pytest.raises(TableError, match="Name the column that holds it: probability= "):
+        pm.link({"left": [1], "right": [2], "p": [0.5]})
+
+
+def test_percentages_are_recognised():
+    table = {"left": [1, 2, 3], "right": [1, 2, 3], "probability": [80.0, 35.0, 0.5]}
+    with pytest.raises(TableError, match="in 1 more row. Divide percentages by 100"):
+        pm.link(table)
+    table["probability"][0] = -3.0
+    with pytest.raises(TableError, match="in 1 more row. If the column holds log2"):
+        pm.link(table)
+
+
+def test_links_are_not_linked_twice(tmp_path):
+    links = pm.link({"left": [1, 1], "right": [1, 2], "probability": [0.8, 0.35]})
+    links.write(tmp_path / "links.csv")
+    for source in (links, links.to_pandas(), tmp_path / "links.csv"):
+        with pytest.raises(
+            TableError, match="it is the result of link, one-to-one already"
+        ):
+            pm.link(source)
+        again = pm.link(source, probability="pair_probability")
+        assert again["probability"].tolist() == links["probability"].tolist()
+
+
 def test_a_plain_array_is_refused():
     with pytest.raises(TableError, match="structured"):
         pm.link(np.zeros((3, 3)))
@@ -266,6 +303,30 @@ def test_one_table_compared_with_itself_is_noticed():
     table = {"left": left, "right": right, "probability": np.full(len(left), 0.05)}
     with pytest.warns(UserWarning, match="as if one table had been compared with itself"):
         pm.link(table)
+
+
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_pairs_with_themselves_and_in_both_orders_are_noticed(rng, kind, is_turned):
+    """As candidate_pairs(a, a) lists them."""
+    left, right = np.triu_indices(8)
+    chances = rng.uniform(0.01, 0.1, len(left))
+    if is_turned:
+        two = left != right
+        left, right = np.append(left, right[two]), np.append(right, left[two])
+        chances = np.append(chances, chances[two])
+    order = rng.permutation(len(left))
+    left, right = ([kind(key) for key in ids[order]] for ids in (left, right))
+    table = {"left": left, "right": right, "probability": chances[order]}
+    with pytest.warns(UserWarning, match="as if one table had been compared with itself"):
+        pm.link(table)
+
+
+def test_two_tables_with_the_same_ids_are_fine(rng):
+    left, right = np.indices((8, 8)).reshape(2, -1)
+    pm.link({"left": left, "right": right, "probability": rng.uniform(0.01, 0.1, 64)})
+    own = np.arange(20)
+    pm.link({"left": own, "right": own, "probability": np.full(20, 0.9)})
 
 
 def test_three_sources_are_refused(tmp_path):

@@ -19,6 +19,8 @@ Expected = Literal["pairs"] | float | None
 
 # Fewer rows than this say nothing about where their records come from.
 _FEWEST_ROWS, _FEW_ROWS, _SHARE_OF_IDS = 10, 1000, 0.1
+# Share of pairs listed in both orders.
+_SHARE_OF_TURNED = 0.5
 
 
 def check_costs(costs: LinkCosts | None) -> LinkCosts:
@@ -67,24 +69,61 @@ def _is_number(value: Any) -> bool:
 def warn_of_one_table(pairs: ScoredPairs) -> None:
     """Warn if the pairs look as if one table had been compared with itself."""
     left, right = pairs.ids
-    n_rows = len(pairs.left)
-    if n_rows < _FEWEST_ROWS or left.dtype != right.dtype:
+    is_known = bool(pairs.columns.others)  # splink has named two sources
+    if is_known or len(pairs.left) < _FEWEST_ROWS or left.dtype != right.dtype:
         return
-    for rows in (slice(0, _FEW_ROWS), slice(None)):  # few rows tell most tables
-        one, other = left[pairs.left[rows]], right[pairs.right[rows]]
-        try:
-            is_less, is_more = one < other, one > other
-        except TypeError:  # ids that cannot be compared
-            return
-        if not (is_less.all() or is_more.all()):
+    sign = "the ids of all pairs are in the same order"
+    if not _is_sorted(pairs):
+        sign = "most pairs are listed in both orders, with the same values"
+        if not _is_mirrored(pairs):
             return
     n_shared = len(set(left.tolist()).intersection(right.tolist()))
     if n_shared >= _SHARE_OF_IDS * min(len(left), len(right)):
         warnings.warn(
-            f"{n_shared:,} ids occur on both sides, and the ids of all pairs are in the "
-            "same order, as if one table had been compared with itself. link links two "
-            "tables: a record that occurs on both sides counts as two, and may have a "
-            f"partner on each. {OTHER_TOOLS}",
+            f"{n_shared:,} ids occur on both sides, and {sign}, as if one table had been "
+            "compared with itself. link links two tables: a record that occurs on both "
+            f"sides counts as two, and may have a partner on each. {OTHER_TOOLS}",
             UserWarning,
             stacklevel=3,
         )
+
+
+def _is_sorted(pairs: ScoredPairs) -> bool:
+    """Return whether the left id is the smaller one in all pairs, or in none.
+
+    Pairs of an id with itself are left aside.
+    """
+    left, right = pairs.ids
+    for rows in (slice(0, _FEW_ROWS), slice(None)):  # few rows tell most tables
+        one, other = left[pairs.left[rows]], right[pairs.right[rows]]
+        try:
+            n_less, n_more = int((one < other).sum()), int((one > other).sum())
+        except TypeError:  # ids that cannot be compared
+            return False
+        if min(n_less, n_more) or max(n_less, n_more) < _FEWEST_ROWS:
+            return False
+    return True
+
+
+def _is_mirrored(pairs: ScoredPairs) -> bool:
+    """Return whether most pairs of two ids are listed in both orders, with equal values."""
+    left, right = pairs.ids
+    places = {key: k for k, key in enumerate(right.tolist())}
+    few = left[:_FEW_ROWS].tolist()
+    if 2 * sum(key in places for key in few) < len(few):
+        return False
+    twins = np.array([places.get(key, -1) for key in left.tolist()], dtype=np.int64)
+    back = np.full(len(right), -1, dtype=np.int64)
+    back[twins[twins >= 0]] = np.flatnonzero(twins >= 0)
+    one, other = back[pairs.right], twins[pairs.left]  # the same pair, turned round
+    is_two = other != pairs.right
+    rows = np.flatnonzero((one >= 0) & (other >= 0) & is_two)
+    order = np.arange(len(pairs.left)) if pairs.order is None else pairs.order
+    keys = (pairs.left * len(right) + pairs.right)[order]
+    wanted = one[rows] * len(right) + other[rows]
+    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    is_listed = keys[found] == wanted
+    values = pairs.columns.features
+    pair, mirrored = values[rows[is_listed]], values[order[found[is_listed]]]
+    n_same = int(np.isclose(pair, mirrored, rtol=1e-6, equal_nan=True).all(axis=1).sum())
+    return n_same >= max(_FEWEST_ROWS, _SHARE_OF_TURNED * int(is_two.sum()))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from permatch.datasets.columns import Columns, Roles
 from permatch.datasets.edge_table import build_edge_table
 from permatch.datasets.table_sources import read_columns
@@ -138,7 +140,8 @@ def fit_links(
         more = {"cv": cv, "scoring": "log_likelihood", "random_state": random_state}
         model = MAPMatchingCV(alphas, **options, **more)
     model.fit(table.graphs, table.matchings, feature_names=table.feature_names)
-    model.summary_ = _summary(model, table.graphs, known)
+    used = _used(columns) if roles.is_open else ""
+    model.summary_ = _summary(model, table.graphs, known, _labelled(columns) + used)
     return model
 
 
@@ -193,7 +196,23 @@ def _calibrated(columns: Columns, roles: PairRoles) -> Columns:
     return replace(columns, features=features_of(columns, names), feature_names=names)
 
 
-def _summary(model: Any, graphs: list[Any], known: list[Any]) -> str:
+def _used(columns: Columns) -> str:
+    """Say which columns were taken for features, as none were named."""
+    found = f"Features, all other numeric columns: {', '.join(columns.feature_names)}.\n"
+    if columns.ignored:
+        found += f"Not used: {', '.join(columns.ignored)}.\n"
+    return found
+
+
+def _labelled(columns: Columns) -> str:
+    """Say how many pairs have a label, if not all do."""
+    labels = columns.labels
+    n_blank = 0 if labels is None else int(np.isnan(labels).sum())
+    n_known = len(columns.features) - n_blank
+    return f"{n_known:,} pairs are labelled.\n" if n_blank else ""
+
+
+def _summary(model: Any, graphs: list[Any], known: list[Any], more: str) -> str:
     """Say what was learned."""
     n, k = sum(g.n_left for g in graphs), sum(g.n_right for g in graphs)
     n_links = int(sum(one.is_match.sum() for one in known))
@@ -201,5 +220,5 @@ def _summary(model: Any, graphs: list[Any], known: list[Any]) -> str:
     alone = expected_unmatched(model, graphs, known)
     return (
         f"Learned from {n_pairs:,} pairs of {n:,} left and {k:,} right records, "
-        f"{n_links:,} of them links.\n{unmatched_in_words(alone, (n, k), 'record')}"
+        f"{n_links:,} of them links.\n{more}{unmatched_in_words(alone, (n, k), 'record')}"
     )

@@ -22,7 +22,7 @@ from permatch.linking.checks import (
 from permatch.linking.constant import find_constant
 from permatch.linking.decisions import WORDS, decide
 from permatch.linking.links import Links, build_table, check_names
-from permatch.linking.models import model_columns, model_odds
+from permatch.linking.models import load_model, model_columns, model_odds
 from permatch.linking.odds import log_odds
 from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
 from permatch.linking.solving import Answer, Solver
@@ -77,9 +77,10 @@ def link(
         probability of the pair, or the number of links is kept at a wrong value: give
         `expected_links` if they are not.  A probability of 0 forbids a pair; one of 1 is
         taken as the largest number below 1.
-    model : fitted MAPMatching or MAPMatchingCV, optional
+    model : fitted MAPMatching or MAPMatchingCV, or path, optional
         Scores the pairs by its features, columns of the same names, in place of a
-        probability, weight or score: what `fit_links` has learned.
+        probability, weight or score: what `fit_links` has learned, or the file that it was
+        saved to.
     unmatched : float
         Score of having no partner, for every record, beside the log-odds of pairs.  It
         makes a difference only where `expected_links` is None or there is a `model`.
@@ -106,11 +107,13 @@ def link(
         stay too wide the pair is left for review.
     budget : float, optional
         Seconds for those; None for no limit.  It is exceeded by the time that reading,
-        counting and a first look at all pairs take.
+        counting and a first look at all pairs take, and compiling on first use.  Intervals
+        that use it up, and decisions that they leave open, depend on the machine.
     random_state : int
         Seed.
     n_jobs : int, optional
-        Threads; None means one, -1 all processors.  Results do not depend on it.
+        Threads; None means one, -1 all processors.  Exact probabilities do not depend on
+        it; intervals that use up `budget` do.
 
     Returns
     -------
@@ -148,6 +151,7 @@ def link(
     1.7
     """
     values = {"probability": probability, "weight": weight, "score": score}
+    model = load_model(model)
     named = None if model is None else model_columns(model)
     roles = choose_roles(*name_ids(pairs, left, right), values, named)
     # Of the whole, not of its parts, is shown what goes on.

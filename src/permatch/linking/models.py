@@ -7,6 +7,7 @@ column of that name; all other features are columns as they are.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from permatch._types import FloatArray
 from permatch.datasets.columns import Columns
 from permatch.datasets.edge_rows import check_columns
 from permatch.errors import InvalidOptionError
-from permatch.estimators import BaseMatcher
+from permatch.estimators import BaseMatcher, load
 from permatch.linking.odds import LARGEST, log_odds, probability_of
 from permatch.linking.pairs import ScoredPairs
 
@@ -52,12 +53,17 @@ def features_of(columns: Columns, names: Sequence[str]) -> FloatArray:
     return features
 
 
+def load_model(model: Any) -> Any:
+    """Return a model, read from its file if a path is given."""
+    return load(model) if isinstance(model, str | Path) else model
+
+
 def model_columns(model: Any) -> tuple[str, ...]:
     """Return the columns that a model needs, in the order of its features."""
     if not isinstance(model, BaseMatcher) or not hasattr(model, "coef_"):
         raise InvalidOptionError(
             "model must be a fitted MAPMatching or MAPMatchingCV, such as "
-            f"permatch.fit_links returns; got {model!r}."
+            f"permatch.fit_links returns, or the path of its file; got {model!r}."
         )
     names = model.feature_names_
     if names is None:

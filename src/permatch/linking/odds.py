@@ -38,6 +38,8 @@ def log_odds(pairs: ScoredPairs) -> tuple[FloatArray, FloatArray]:
             " If the column holds log2 of the odds, as splink's match_weight, pass it as "
             "weight=; if it holds log-odds, as score=."
         )
+        if values.min(initial=0.0) >= 0.0 and values.max(initial=1.0) <= 100.0:
+            hint = f" Divide percentages by 100.{hint}"
         _refuse(pairs, is_wrong, "probabilities must be from 0 to 1", None, hint)
         chances = np.clip(values, 0.0, 1.0)
         with np.errstate(divide="ignore"):
@@ -67,7 +69,7 @@ def _refuse(
     row = int(np.argmax(is_wrong))
     value = found or f"{pairs.values[row]:g}"
     n_more = int(is_wrong.sum()) - 1
-    more = f", and in {n_more} more rows" if n_more else ""
+    more = f", and in {n_more:,} more row{'s' * (n_more != 1)}" if n_more else ""
     fix = hint or " Fill them in, or drop the rows: a pair without a row cannot be linked."
     raise TableError(
         f"{rule}; {columns.feature_names[0]!r} is {value} for pair {columns.edge(row)}, "

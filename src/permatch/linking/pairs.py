@@ -35,6 +35,11 @@ _VALUES: tuple[tuple[str, Kind], ...] = (
     ("weight", "weight"),
 )
 
+# Columns that only a table of links has.
+_OF_LINKS = ("pair_probability", "no_partner_left", "no_partner_right")
+_NO_IDS = "the ids of the two records of a pair"
+_NO_VALUE = "a probability, weight or score of every pair"
+
 
 @dataclass(frozen=True)
 class PairRoles:
@@ -72,9 +77,16 @@ class PairRoles:
         """Return the roles of the columns of a table."""
         missing = self._missing(header)
         if missing:
+            columns = f"its columns are {quoted(header)}" if header else "it has no columns"
             raise TableError(
-                f"the table must have {missing}; its columns are {quoted(header)}. Name "
-                "the columns with the ids of the two records, left= and right=" + self._rest
+                f"the table must have {missing}; {columns}. {self._fix(missing, header)}"
+            )
+        if self.value is None and self.features is None and set(_OF_LINKS) <= set(header):
+            raise TableError(
+                "the table must hold the probabilities of pairs by themselves; with the "
+                f"columns {quoted(_OF_LINKS)} it is the result of link, one-to-one already."
+                " Give the table that was linked, or link again from its column "
+                "'pair_probability': probability='pair_probability'."
             )
         left, right = self._ids(header)
         value = (self.features or ()) if self.value is None else (self.value,)
@@ -89,17 +101,21 @@ class PairRoles:
         others = SOURCES if set(SOURCES) <= set(header) - set(names) else ()
         return Roles(None, left, right, "", value, False, False, others)
 
-    @property
-    def _rest(self) -> str:
-        """Say what a table has besides the ids."""
-        if self.features:
-            return f"; the features must be called {quoted(self.features)}."
-        return (
-            ", and one that says how likely it is that they match: probability= (from 0 to "
-            "1), weight= (log2 of the odds, as splink's match_weight) or score= (natural "
-            "log of the odds). On the command line: --left, --right, --probability, "
-            "--weight, --score."
-        )
+    def _fix(self, missing: str, header: list[str]) -> str:
+        """Say what to do about missing columns."""
+        if missing == _NO_IDS:
+            return "Name the columns that hold them: left= and right=."
+        if missing == _NO_VALUE:
+            return (
+                "Name the column that holds it: probability= (from 0 to 1), weight= (log2 "
+                "of the odds, as splink's match_weight) or score= (natural log of them)."
+            )
+        if self.features and not set(self.features) <= set(header):
+            return (
+                f"The model needs {quoted(self.features)}: make them as for fitting, for "
+                "example by permatch.features.compare_pairs."
+            )
+        return "Check the names given."
 
     def kind_in(self, header: list[str]) -> Kind:
         """Return what the column found holds."""
@@ -110,13 +126,13 @@ class PairRoles:
         left, right = self._ids(header)
         wanted = [name for name in (left, right) if name not in header]
         if self.left is None and self.right is None and wanted:
-            return "the ids of the two records of a pair"
+            return _NO_IDS
         if self.features is not None:
             wanted += [name for name in self.features if name not in header]
         elif self.value is not None:
             wanted += [self.value] * (self.value not in header)
         elif not self._value(header)[0]:
-            return "a probability, weight or score of every pair"
+            return _NO_VALUE
         if not wanted:
             return ""
         return f"the column{'s' * (len(wanted) != 1)} {quoted(wanted)}"

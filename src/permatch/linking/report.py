@@ -23,7 +23,7 @@ def headline(links: Table) -> str:
     n_exact = int(links["is_exact"].sum())
     kind = "exact" if links.is_exact else f"{n_exact:,} exact, the others bounded"
     return (
-        f"{_plural(len(links), 'pair')}: {n_links:,} linked, {n_review:,} to review; "
+        f"{_plural(len(links), 'pair')}: {n_links:,} linked, {n_review:,} undecided; "
         f"{links.expected_links:,.1f} links expected; {kind}"
     )
 
@@ -81,19 +81,20 @@ def summary(links: Table, structure: Structure, rows: IntArray) -> str:
         _decisions(links),
         _alone(links, structure, rows),
         *_components(links, structure, rows),
+        *_advice(links),
     ]
     return "\n".join(lines)
 
 
 def _count(links: Table) -> str:
-    total = float(links["pair_probability"].sum())
-    added = ""
+    expected = f"{links.expected_links:,.1f} links expected"
+    if links.offset == 0.0:  # nothing was to be kept
+        return expected
+    total, added = float(links["pair_probability"].sum()), ""
     if not math.isnan(links.offset):
-        added = f"; all odds were multiplied by {math.exp(links.offset):.3g}"
-    return (
-        f"{links.expected_links:,.1f} links expected (pair probabilities add up to "
-        f"{total:,.1f}{added})"
-    )
+        factor = f"{math.exp(links.offset):.3g}"
+        added = "" if factor == "1" else f"; all odds were multiplied by {factor}"
+    return f"{expected} (pair probabilities add up to {total:,.1f}{added})"
 
 
 def _decisions(links: Table) -> str:
@@ -104,7 +105,8 @@ def _decisions(links: Table) -> str:
         recall = right / expected if expected else 1.0
         quality = f", expected precision {right / n_linked:.4f} and recall {recall:.4f}"
     n_review = int((links["decision"] == "review").sum())
-    return f"{_plural(n_linked, 'link')} decided{quality}; {n_review:,} pairs to review"
+    left = f"{_plural(n_review, 'pair')} left undecided"
+    return f"{_plural(n_linked, 'link')} decided{quality}; {left}"
 
 
 def _alone(links: Table, structure: Structure, rows: IntArray) -> str:
@@ -142,4 +144,17 @@ def _components(links: Table, structure: Structure, rows: IntArray) -> list[str]
         f"{_plural(len(parts), 'component')} too wide for that, are known to within "
         f"{np.quantile(widths, 0.99):.2g} for 99 % of the pairs and {widths.max():.2g} for "
         "all",
+    ]
+
+
+def _advice(links: Table) -> list[str]:
+    """Say what would decide more pairs."""
+    n_open = int(((links["decision"] == "review") & ~links["is_exact"]).sum())
+    if not n_open:
+        return []
+    return [
+        f"{_plural(n_open, 'pair')} left undecided, marked review, because intervals are "
+        "too wide; their probability is still the best estimate. To decide more, raise "
+        "budget=, or give fewer candidates per record, for example without pairs of "
+        "low probability"
     ]

@@ -8,10 +8,12 @@ import numpy as np
 from permatch._memory import available_memory
 from permatch._parallel import Allowance, Job
 from permatch._types import BoolArray, FloatArray, IntArray
+from permatch.errors import SizeLimitError
+from permatch.inference._words import seconds_in_words
 from permatch.inference.answer import InferenceResult
 from permatch.inference.bethe import Bethe
 from permatch.inference.capacities import Loosened, counted_components, loosen
-from permatch.inference.counted import counts_plan, too_wide
+from permatch.inference.counted import CountsPlan, counts_plan
 from permatch.inference.frontier import Frontier
 from permatch.kernels.frontier_plan import MOST_OPEN, frontier_plan
 from permatch.linking.bounding import Bounded, bound_wide, refine
@@ -27,6 +29,8 @@ _SHARE = 0.5
 _SHARE_OF_STEP = 0.1
 # Of larger tables a part is searched first, with so many pairs.
 _LARGE, _PILOT = 200_000, 20_000
+# Seconds beyond which no longer budget is advised.
+_LONGEST = 86400.0
 # Share of the links that counting may be off by, the more the longer it takes.
 _CLOSE = 1e-6, 1e-5, 1e-4
 
@@ -143,9 +147,9 @@ class Solver:
         part = self._select(np.flatnonzero(counted_components(self.problem)))
         if part is not None and self._budget is not None:
             plan = counts_plan(part.problem)
-            if np.logaddexp2.reduce(plan.log2_seconds) > np.log2(self._budget):
-                limit = f"the budget for counting links is {self._budget:g} s"
-                raise too_wide(part.problem, plan, limit, "raise budget")
+            log2_seconds = float(np.logaddexp2.reduce(plan.log2_seconds))
+            if log2_seconds > np.log2(self._budget):
+                raise _too_many(part.problem, plan, log2_seconds, self._budget)
         return part
 
     def _select(self, components: IntArray) -> Selection | None:
@@ -298,6 +302,25 @@ class _Whole:
             (right[1], right[2]),
             is_exact,
         )
+
+
+def _too_many(
+    problem: Problem, plan: CountsPlan, log2_seconds: float, budget: float
+) -> SizeLimitError:
+    """Return the error to raise where links cannot be counted in time."""
+    found, c = problem.structure.components, int(plan.width.argmax())
+    n, k = (int(sizes[c]) for sizes in found.sizes)
+    is_feasible = log2_seconds < np.log2(_LONGEST)
+    cost = seconds_in_words(log2_seconds) if is_feasible else "far too long"
+    return SizeLimitError(
+        "where records may have several links they are counted exactly, and too many "
+        f"records depend on each other for that: the largest group has {n:,} left "
+        f"and {k:,} right records and {int(found.n_edges[c]):,} pairs. "
+        f"It would take {cost}; the budget is {budget:g} s. Give fewer "
+        "candidates per record, for example without pairs of low probability, allow one "
+        "link per record, or lift the limit (math.inf, or any large number)"
+        f"{', or raise budget=' if is_feasible else ''}."
+    )
 
 
 def _shifted(problem: Problem, offset: float) -> Problem:

@@ -141,7 +141,8 @@ def _how_found(links: Links) -> str:
     n_rough = int((~links["is_exact"].astype(bool)).sum())
     if not n_rough:
         return "All probabilities are exact."
+    others = " All others are exact." if n_rough < len(links) else ""
     return (
         f"The probabilities of {count(n_rough, 'pair')} are approximate; they lie for "
-        "certain in the intervals shown. All others are exact."
+        f"certain in the intervals shown.{others}"
     )

@@ -114,6 +114,8 @@ def test_warnings_are_single_lines(table):
         (["-o", "m.json", "--model", "m.json"], WRONG_USAGE, "would overwrite an input"),
         (["-o", "links.xlsx"], FAILURE, "files that end in .csv, .tsv, .csv.gz"),
         (["--wrong", "-1"], WRONG_USAGE, "--wrong"),
+        (["--probability", "score"], FAILURE, "pass it as --weight; if it holds log-odds"),
+        (["--probability", "score", "--weight", "score"], FAILURE, "got --probability and"),
         (["--model", "no.json"], FAILURE, "no.json"),
     ],
 )
@@ -123,6 +125,13 @@ def test_mistakes_are_explained(table, arguments, status, message):
     assert done.exit_code == status
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_missing_columns_are_to_be_named_by_options(table):
+    table.write_text("a,b,p\n1,2,0.5\n")
+    done = run("pairs.csv")
+    assert done.exit_code == FAILURE
+    assert "Name the columns that hold them: --left and --right." in done.stderr
 
 
 def test_no_arguments_show_the_help():

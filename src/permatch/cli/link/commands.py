@@ -7,7 +7,7 @@ import typer
 
 from permatch.cli.link.options import Linking, Table
 from permatch.cli.link.show import show
-from permatch.cli.link.steps import find_links
+from permatch.cli.link.steps import as_options, find_links
 from permatch.cli.shared.options import flag, optional, spread
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import (
@@ -137,7 +137,7 @@ def pairs(
         if review is not None:
             links.review(review).write(review_out)
             typer.echo(f"wrote {review_out}: pairs to look at first", err=True)
-    typer.echo(links.summary(), err=True)
+    typer.echo(as_options(links.summary()), err=True)
     if is_cut_short:
         raise typer.Exit(INTERRUPTED)
 

@@ -1,6 +1,10 @@
 """What the commands of ``permatch link`` do: read a table and link its pairs."""
 
+import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,6 +14,11 @@ from permatch.cli.shared.steps import load_kind, noticing_ctrl_c, table_source
 
 if TYPE_CHECKING:
     from permatch.linking import Links
+
+# An argument, and its value where there is one.
+_ARGUMENT = re.compile(
+    rf"\b({'|'.join(option.name for option in fields(Linking))})=('[^']*'|[\w.]*\w)?"
+)
 
 
 def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
@@ -22,7 +31,11 @@ def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
     from permatch.estimators import BaseMatcher
 
     model = None if linking.model is None else load_kind(linking.model, BaseMatcher)
-    with noticing_ctrl_c() as presses, warnings.catch_warnings(record=True) as caught:
+    with (
+        _options_named(),
+        noticing_ctrl_c() as presses,
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         links = pm.link(
             source,
@@ -41,6 +54,25 @@ def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
             n_jobs=linking.jobs,
         )
     for message in dict.fromkeys(str(warning.message) for warning in caught):
-        message = message.replace("set expected_links=", "set --expected-links")
-        typer.echo(f"warning: {' '.join(message.split())}", err=True)
+        typer.echo(f"warning: {' '.join(as_options(message).split())}", err=True)
     return links, bool(presses)
+
+
+def as_options(message: str) -> str:
+    """Write the arguments of `permatch.link` in a message as options."""
+    return _ARGUMENT.sub(
+        lambda found: f"--{found[1].replace('_', '-')}{f' {found[2]}' if found[2] else ''}",
+        message,
+    )
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Have errors name options instead of arguments."""
+    from permatch.errors import PermatchError
+
+    try:
+        yield
+    except PermatchError as err:
+        err.args = tuple(as_options(str(arg)) for arg in err.args)
+        raise

@@ -145,7 +145,7 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         "-j",
-        help="Threads, -1 for all processors; results are the same.",
+        help="Threads, -1 for all processors; results are the same, time limits apart.",
         callback=check_jobs,
     ),
 ]
