@@ -15,6 +15,7 @@ from permatch.pages.alternatives import find_alternatives
 from permatch.pages.links_view import links_view
 from permatch.pages.match_explorer import match_page, write_match_page
 from permatch.pages.match_view import DECISIONS
+from permatch.pages.shown import choose_shown
 from tests.pages.accessibility import check_by_hand, sticks_out, violations
 from tests.pages.browser import needs_browser, open_page
 
@@ -114,6 +115,32 @@ def test_approximate_pairs_have_their_intervals(links):
     assert (~view.is_exact).sum() == 1
     assert "interval (certain)" in match_page(view).render()
     assert f"The probabilities of {own.sum()} pairs are approximate" in view.how
+
+
+def test_others_are_exact_only_if_there_are_others(links):
+    def how(is_exact):
+        table = dict(links.table) | {"is_exact": is_exact}
+        return links_view(replace(links, table=table)).how
+
+    none = np.zeros(len(links), dtype=bool)
+    assert "All others" not in how(none)
+    assert how(np.arange(len(links)) > 3).endswith("All others are exact.")
+
+
+def test_what_is_left_out_is_counted(links, tmp_path, monkeypatch):
+    path = tmp_path / "links.html"
+    assert "left out" not in write_match_page(links_view(links), path)
+    whole = choose_shown(links_view(links))
+    monkeypatch.setattr(
+        "permatch.pages.match_explorer.choose_shown",
+        lambda view: choose_shown(view, 3_000),
+    )
+    words = write_match_page(links_view(links), path)
+    n_left, n_right = map(int, re.match(r"(\d+) x (\d+) records in", words).groups())
+    n_records = len(whole.left) + len(whole.right) - n_left - n_right
+    assert f"; left out: {n_records} records and " in words
+    own = links_view(links, node="a1")
+    assert "left out" not in write_match_page(own, path)
 
 
 def test_some_rows_are_no_view(links):

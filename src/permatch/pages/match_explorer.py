@@ -53,7 +53,14 @@ def write_match_page(view: MatchView, path: Path) -> str:
         words += f" in {n_shown:,} components"
     if divided.n_pairs:
         words += " or parts of components"
-    return f"{words}, {kind} probabilities"
+    words += f", {kind} probabilities"
+    n_pairs = view.structure.n_edges - len(shown.edges)
+    if n_pairs and view.only is None:
+        n_nodes = view.structure.n_left + view.structure.n_right
+        n_nodes -= len(shown.left) + len(shown.right)
+        nodes = f"{count(n_nodes, view.node)} and " if n_nodes else ""
+        words += f"; left out: {nodes}{count(n_pairs, 'pair')}"
+    return words
 
 
 def match_page(view: MatchView, max_bytes: int | None = None) -> ExplorerPage:
