@@ -111,7 +111,7 @@ def compare_pairs(
         If a column is missing, an id is unknown or occurs twice, or a cell is not a number
         or date where it must be.
     MissingDependencyError
-        If text is compared and rapidfuzz is not installed (``permatch[link]``).
+        If text is compared and rapidfuzz is not installed (extra ``link``).
 
     Notes
     -----
