@@ -165,7 +165,9 @@ def test_a_page_of_many_links_is_small(tmp_path):
     path = tmp_path / "link.html"
     words = write_match_page(links_view(links), path)
     assert path.stat().st_size < 5_000_000
-    assert re.search(r"of 10,000 components, exact probabilities; left out: [\d,]+ records", words)
+    shown, _, left_out = words.partition("; left out: ")
+    assert shown.endswith("of 10,000 components, exact probabilities")
+    assert re.fullmatch(r"[\d,]+ records and [\d,]+ pairs", left_out)
     html = path.read_text(encoding="utf-8")
     assert "</span> (in Python, Links.write) writes all pairs" in html
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
