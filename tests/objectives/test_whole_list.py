@@ -223,23 +223,6 @@ def test_hessian_is_the_derivative_of_the_profile_gradient(kind, rng):
         np.testing.assert_allclose(hessian[k], difference, rtol=1e-6, atol=1e-4)
 
 
-def test_hessian_is_near_that_of_the_exact_form(rng):
-    objective = likelihood(random_lists(rng, [150, 200]))
-    documents, coef = rng.normal(size=(350, 3)), rng.normal(size=3)
-    hessian = objective.hessian(documents @ coef, documents)
-    differences = [
-        documents.T
-        @ (
-            objective.value_and_slope(documents @ (coef + step))[1]
-            - objective.value_and_slope(documents @ (coef - step))[1]
-        )
-        / (2 * STEP)
-        for step in STEP * np.eye(3)
-    ]
-    np.testing.assert_allclose(hessian, differences, atol=0.05 * np.abs(hessian).max())
-    assert (np.linalg.eigvalsh(hessian) > 0.0).all()
-
-
 def test_the_form_is_chosen_by_size(rng):
     lists = [
         rng.integers(3, size=320),

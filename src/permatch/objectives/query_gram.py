@@ -1,6 +1,7 @@
-"""Second derivatives by coefficients from those by scores, per query.
+"""Derivatives by coefficients from those by scores, per query.
 
-    hessian = sum over queries of X' ( diag(variances) - loadings loadings' ) X
+    hessian   = sum over queries of X' ( diag(variances) - loadings loadings' ) X
+    gradients = X' slope, query by query
 
 with X the documents of the query.  Blocks of whole queries bound the memory.
 """
@@ -43,6 +44,24 @@ def gram_of_queries(
             result += scaled.T @ scaled
         result -= summed.T @ summed
     return 0.5 * (result + result.T)
+
+
+def gradients_of_queries(
+    starts: np.ndarray, slope: FloatArray, documents: Any
+) -> FloatArray:
+    """Return the part of every query in the gradient by the coefficients, (q, d).
+
+    Takes the `slope` (n,) by the scores and `documents` (n, d), dense or sparse rows.
+    """
+    summed = _query_sums(np.asarray(starts), slope[:, None]) @ documents
+    return summed.toarray() if sparse.issparse(summed) else np.asarray(summed)
+
+
+def dense_rows(documents: Any, first: int, last: int) -> FloatArray:
+    """Return a copy of some documents as plain rows of float64."""
+    rows = documents[first:last]
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    return np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def cut_queries(starts: np.ndarray, size: int) -> np.ndarray:

@@ -3,6 +3,7 @@
     scores = documents @ (coef / scale)                        one score per document
     value(coef)    = alpha/2 |coef|^2 + loss(scores)
     gradient(coef) = alpha coef + documents' slope / scale     slope = d loss / d scores
+    hessian(coef)  = alpha + documents' curvature documents / scale scale'
 
 Features are read only here; losses know only scores, so no array of documents, positions
 and features exists.
@@ -18,6 +19,7 @@ from permatch._types import FloatArray, IntArray
 from permatch._validation import MAX_SCORE
 from permatch.errors import PrecisionError
 from permatch.kernels.ranking.linear import add_rows, add_squares, score_rows
+from permatch.objectives.query_gram import gradients_of_queries
 
 # Values of a task; less is not worth a thread.
 _VALUES_PER_TASK = 1 << 19
@@ -99,6 +101,23 @@ class LinearRanking:
         """Return the loss without the penalty, and a (sub)gradient of it."""
         value, slope = self.loss.value_and_slope(self.linear.scores(coef))
         return value, self.linear.pull_back(slope)
+
+
+    def hessian(self, coef: FloatArray) -> FloatArray:
+        """Return the second derivatives at `coef`, (d, d); for likelihoods only."""
+        scale, linear = self.linear.scale, self.linear
+        loss: Any = self.loss
+        curved = loss.hessian(linear.scores(coef), linear.documents)
+        return curved / np.outer(scale, scale) + self.alpha * np.eye(len(scale))
+
+    def gradients(self, coef: FloatArray, starts: IntArray) -> FloatArray:
+        """Return the part of every query in the gradient of the loss, (q, d).
+
+        Query k has the documents ``starts[k]:starts[k + 1]``.
+        """
+        _, slope = self.loss.value_and_slope(self.linear.scores(coef))
+        parts = gradients_of_queries(starts, slope, self.linear.documents)
+        return parts / self.linear.scale
 
 
 def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> FloatArray:

@@ -2,6 +2,7 @@
 
     value(scores) = sum_n weight_n ( log Z_n - <t_n, s_n> )
     slope(scores) = sum_n weight_n ( E[c of every document] - t_n )   at the documents of n
+    curvature     = sum_n weight_n cov(c of every document)
 
 Subset n has the scores s_n; placing its document i at position j scores ``c_j s_i``, Z sums
 over all placements.  The observed weights t are c in order of decreasing grade.  With
@@ -17,12 +18,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
 from permatch._parallel import run_tasks
 from permatch._types import FloatArray, IntArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError, SizeLimitError
 from permatch.inference import Glynn
+from permatch.kernels.ranking.subset_covariance import fill_covariances
 from permatch.kernels.ranking.subsets import MAX_LANE_SIZE, add_short_lists
 from permatch.objectives.subsets import SubsetGroup, Subsets
 
@@ -257,6 +260,35 @@ class SubsetLikelihood(SubsetLoss):
             )
         super().__init__(subsets, *args, **options)
 
+    def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
+        """Return the second derivatives by the coefficients of a linear score, (d, d).
+
+        O(M^2 2^M) time per subset.  The covariances of some thousand subsets are held at a
+        time, as a sparse matrix by document.
+        """
+        result = np.zeros((documents.shape[1],) * 2)
+        for part in self._parts:
+            for first in range(0, len(part.rows), _SUBSETS_PER_STACK):
+                some = slice(first, first + _SUBSETS_PER_STACK)
+                own = self._covariances(scores, part, some)
+                result += _gram(part.rows[some], own, documents)
+        return 0.5 * (result + result.T)
+
+    def _covariances(
+        self, scores: FloatArray, part: GradedSubsets, some: slice
+    ) -> FloatArray:
+        """Return the covariance of the position weights of some subsets, weighted."""
+        rows = part.rows[some]
+        found = np.empty((len(rows), part.size, part.size))
+        per_task = max(1, _TASK_COST // (part.size**2 << part.size))
+
+        def fill(k: int) -> None:
+            own = slice(k * per_task, (k + 1) * per_task)
+            fill_covariances(scores, rows[own], part.position_weights, found[own])
+
+        run_tasks(fill, -(-len(rows) // per_task), self.n_jobs)
+        return found * part.weights[some, None, None]
+
     def _add(
         self, scores: FloatArray, part: GradedSubsets, slope: FloatArray
     ) -> FloatArray:
@@ -268,6 +300,18 @@ class SubsetLikelihood(SubsetLoss):
             return add_short_lists(scores, *own, slope, first, last, (0,) * part.size)
 
         return task_values(add, part.cuts, self.n_jobs)
+
+
+def _gram(rows: IntArray, covariances: FloatArray, documents: Any) -> FloatArray:
+    """Return ``X' C X``, with X the documents and C the covariances (n, m, m) by row."""
+    present, places = np.unique(rows, return_inverse=True)
+    places = places.reshape(rows.shape)
+    size = rows.shape[1]
+    at = np.repeat(places, size, axis=1).ravel(), np.tile(places, (1, size)).ravel()
+    together = sparse.coo_array((covariances.ravel(), at), (len(present),) * 2).tocsr()
+    own = documents[present]
+    found = own.T @ (together @ own)
+    return found.toarray() if sparse.issparse(found) else np.asarray(found)
 
 
 def _add_long_lists(
