@@ -102,7 +102,6 @@ class LinearRanking:
         value, slope = self.loss.value_and_slope(self.linear.scores(coef))
         return value, self.linear.pull_back(slope)
 
-
     def hessian(self, coef: FloatArray) -> FloatArray:
         """Return the second derivatives at `coef`, (d, d); for likelihoods only."""
         scale, linear = self.linear.scale, self.linear

@@ -178,25 +178,24 @@ class WholeListLikelihood:
         lists, starts = self._lists, self.starts
         parts = np.zeros((min(_SUMS, len(self._tasks) - 1), *(documents.shape[1],) * 2))
 
+        def curve_task(first: int, last: int, total: FloatArray) -> None:
+            size = lists.marginal_starts[last] - lists.marginal_starts[first]
+            tilted, losses = np.empty(size), np.zeros(len(self._codes))
+            own = lists, self._codes, first, last
+            tilt_queries(scores, *own, tilted, losses)
+            given = tilted.copy()
+            count_queries(*own, given, losses)
+            for q in np.flatnonzero(self._codes[first:last] == EXACT) + first:
+                rows = dense_rows(documents, starts[q], starts[q + 1])
+                variances, weight = np.empty(len(rows)), self.query_weights[q]
+                tables = tilted, given, rows, weight
+                curve_exactly(lists, q, first, *tables, total, variances)
+                total += rows.T @ (variances[:, None] * rows)
+
         def curve(k: int) -> None:
             # Sums of fixed tasks in fixed order, whatever the number of threads.
             for task in range(k, len(self._tasks) - 1, len(parts)):
-                first, last = self._tasks[task], self._tasks[task + 1]
-                size = lists.marginal_starts[last] - lists.marginal_starts[first]
-                tilted, losses = np.empty(size), np.zeros(len(self._codes))
-                own = lists, self._codes, first, last
-                tilt_queries(scores, *own, tilted, losses)
-                given = tilted.copy()
-                count_queries(*own, given, losses)
-                for q in range(first, last):
-                    if self._codes[q] == EXACT:
-                        rows = dense_rows(documents, starts[q], starts[q + 1])
-                        variances = np.empty(len(rows))
-                        weight = self.query_weights[q]
-                        curve_exactly(
-                            lists, q, first, tilted, given, rows, weight, parts[k], variances
-                        )
-                        parts[k] += rows.T @ (variances[:, None] * rows)
+                curve_task(self._tasks[task], self._tasks[task + 1], parts[k])
 
         run_tasks(curve, len(parts), self.n_jobs)
         result = parts.sum(axis=0)

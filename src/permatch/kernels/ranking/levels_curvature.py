@@ -11,9 +11,9 @@ counts, and
     phi_i = sum_l p_il e^{i x_l},     r_i = sum_l p_il e^{i x_l} (v_l - m_i) / phi_i,
 
 the covariance of two different documents is a sum over points of ``weight phi r_i r_j /
-P(n)``.  So a point adds ``weight phi r r'`` with the vector ``r = sum_i r_i x_i``, less what
-that holds of a document with itself, which is collected by document.  No array has documents
-on two axes.
+P(n)``.  So a point adds ``weight phi r r'`` with the vector ``r = sum_i r_i x_i``, less
+what that holds of a document with itself, which is collected by document.  No array has
+documents on two axes.
 
 Where phi_i is 0 or nearly so there is no dividing by it.  Such documents, which are few at
 any point that counts, are taken up one by one by the product rule.

@@ -103,10 +103,7 @@ def fill_tagged(weights, c, mean, k, n_used, forward, tagged):
             continue
         for j in range(len(c)):
             if not used >> j & 1:
-                if row == k:
-                    step = forward[used] * (c[j] - mean)
-                else:
-                    step = tagged[used]
+                step = forward[used] * (c[j] - mean) if row == k else tagged[used]
                 tagged[used | 1 << j] += step * weights[row, j]
 
 
