@@ -4,17 +4,13 @@
      "params": {...}, "n_features": d, "feature_names": [...] or null,
      "coef": [...], "scale": [...], "fitted": {...}}
 
-Numbers are written with the digits that read back to the same float64.  What plain JSON
-cannot hold is written as an object with reserved keys: ``{"float": "inf"}``,
-``{"tuple": [...]}``, ``{"dict": {...}}``, ``{"engine": "glynn", "options": {...}}`` and
-``{"array": [...], "shape": [...], "dtype": "float64"}``.
+Values are written as `json_values` says, and a `Posterior` as ``{"posterior": {...}}``.
 """
 
 import json
 import math
 import warnings
 from contextlib import suppress
-from dataclasses import asdict
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -26,20 +22,20 @@ from permatch._estimators import ESTIMATORS
 from permatch._files import Gauge, whole_file
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
-from permatch.inference import ENGINES
-from permatch.metrics import Measure
+from permatch.estimators.json_values import (
+    MOST_DEPTH,
+    decode,
+    depth,
+    encode,
+    refuse_constant,
+)
+from permatch.estimators.uncertainty.posterior import Posterior
 
 FORMAT = "permatch-model"
 SCHEMA = 1
 
 # Attributes stored separately in every file; linear models have more.
 _NAMED = ("feature_names_", "n_features_in_")
-
-# Far deeper than any model, and far from Python's limit.
-_MOST_DEPTH = 64
-
-# Arrays of numbers and truth values, nothing else.
-_ARRAY_KINDS = "fiub"
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
@@ -79,7 +75,8 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         if name.endswith("_") and not name.startswith("_") and name not in _named(kind):
             # What cannot be written is not essential.
             with suppress(TypeError):
-                fitted[name] = _encode(value)
+                is_posterior = isinstance(value, Posterior)
+                fitted[name] = value.to_json() if is_posterior else encode(value)
     document = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -97,6 +94,13 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     text = json.dumps(document, allow_nan=False, indent=1) + "\n"
     with whole_file(path) as file:
         file.write(text)
+
+
+def _encode_param(value: Any) -> Any:
+    try:
+        return encode(value)
+    except TypeError:  # a splitter, say: it took part in the fit, not in the model
+        return {"repr": repr(value)}
 
 
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
@@ -129,74 +133,6 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     FileNotFoundError: ...
     """
     return _Reader(Path(path), max_bytes).read()
-
-
-# ---- values JSON cannot hold -----------------------------------------------------------
-
-
-def _encode(value: Any) -> Any:
-    """Return a value in a form that JSON supports; TypeError if there is none."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, Measure):
-        return str(value)
-    if isinstance(value, np.generic):
-        return _encode(value.item())
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
-    if isinstance(value, list):
-        return [_encode(item) for item in value]
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(item) for item in value]}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _encode(item) for key, item in value.items()}}
-    if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
-        return {
-            "array": _encode(value.ravel().tolist()),
-            "shape": list(value.shape),
-            "dtype": value.dtype.name,
-        }
-    if type(value) in ENGINES.values():
-        return _encode_engine(value)
-    raise TypeError(f"{type(value).__name__} cannot be written")
-
-
-def _encode_engine(engine: Any) -> dict[str, Any]:
-    """Return an engine as its name and options."""
-    options = {key: _encode(item) for key, item in asdict(engine).items()}
-    return {"engine": engine.name, "options": options}
-
-
-def _encode_param(value: Any) -> Any:
-    try:
-        return _encode(value)
-    except TypeError:  # a splitter, say: it took part in the fit, not in the model
-        return {"repr": repr(value)}
-
-
-def _decode(value: Any) -> Any:
-    """Return what `_encode` was given; ValueError, TypeError or KeyError if it was not."""
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    match value:
-        case {"float": "inf" | "-inf" | "nan" as text}:
-            return float(text)
-        case {"tuple": list(items)}:
-            return tuple(_decode(item) for item in items)
-        case {"dict": dict(items)}:
-            return {key: _decode(item) for key, item in items.items()}
-        case {"array": list(items), "shape": list(shape), "dtype": str(name)}:
-            dtype = np.dtype(name)
-            if dtype.kind not in _ARRAY_KINDS:
-                raise ValueError(f"an array of {name} is not allowed")
-            return np.array(_decode(items), dtype=dtype).reshape(shape)
-        case {"engine": str(name), "options": dict(options)}:
-            return ENGINES[name](**{key: _decode(item) for key, item in options.items()})
-    raise ValueError(f"{value!r} is not understood")
 
 
 # ---- reading -----------------------------------------------------------------------------
@@ -233,7 +169,7 @@ class _Reader:
         if not data:
             self._fail("is empty, not a model", "Copy it again, or save the model again.")
         try:
-            document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+            document = json.loads(data.decode("utf-8"), parse_constant=refuse_constant)
         except (ValueError, RecursionError) as err:
             if f'"{FORMAT}"'.encode() in data[:200]:
                 self._fail(
@@ -243,8 +179,8 @@ class _Reader:
             self._fail("is not a permatch model: it is not JSON", foreign)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             self._fail(f"is not a permatch model: it does not say {FORMAT!r}", foreign)
-        if _depth(document) > _MOST_DEPTH:
-            self._damaged(f"values must be nested at most {_MOST_DEPTH} deep")
+        if depth(document) > MOST_DEPTH:
+            self._damaged(f"values must be nested at most {MOST_DEPTH} deep")
         schema = document.get("schema")
         if type(schema) is not int or schema < 1:
             self._damaged(f"schema must be a whole number of at least 1, got {schema!r}")
@@ -326,7 +262,9 @@ class _Reader:
 
     def _value(self, name: str, value: Any) -> Any:
         try:
-            return _decode(value)
+            if isinstance(value, dict) and "posterior" in value:
+                return Posterior.from_json(value)
+            return decode(value)
         except (ValueError, TypeError, KeyError, OverflowError, PermatchError) as err:
             self._damaged(f"the value of {name} cannot be read ({err})")
 
@@ -336,19 +274,6 @@ def _named(kind: type[Any]) -> tuple[str, ...]:
     return (*_NAMED, *(f"{name}_" for name in kind._by_feature))
 
 
-def _depth(value: Any) -> int:
-    """Return how deep lists and objects are nested, without recursion."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, list | dict)]:
-        depth += 1
-        level = [
-            inner
-            for item in level
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-    return depth
-
-
 def _is_finite(value: Any) -> bool:
     if type(value) not in (int, float):
         return False
@@ -356,7 +281,3 @@ def _is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
