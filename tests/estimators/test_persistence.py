@@ -13,7 +13,8 @@ from sklearn.model_selection import KFold
 import permatch as pm
 from permatch.errors import ModelFileError
 from permatch.estimators import MAPMatching, MAPMatchingCV, load, save_model
-from permatch.estimators.persistence import SCHEMA, _decode, _encode
+from permatch.estimators.json_values import decode, encode
+from permatch.estimators.persistence import SCHEMA
 from tests.estimators import planted
 
 
@@ -59,15 +60,15 @@ def test_everything_survives(model, path, data):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_every_float_survives_to_the_last_bit(values):
     values = np.array(values)
-    text = json.dumps(_encode(values), allow_nan=False)
-    assert _decode(json.loads(text)).tobytes() == values.tobytes()
+    text = json.dumps(encode(values), allow_nan=False)
+    assert decode(json.loads(text)).tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 2, 3), (2, 0), (2, 3), ()])
 @pytest.mark.parametrize("dtype", [float, int, bool, np.float32])
 def test_arrays_keep_shape_and_type(shape, dtype):
     array = np.ones(shape, dtype=dtype)
-    again = _decode(json.loads(json.dumps(_encode(array), allow_nan=False)))
+    again = decode(json.loads(json.dumps(encode(array), allow_nan=False)))
     assert (again.shape, again.dtype) == (array.shape, array.dtype)
     np.testing.assert_array_equal(again, array)
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from permatch._progress import progress_bar
 from permatch._types import FloatArray
 from permatch._validation import check_count
-from permatch.errors import NotFittedError
+from permatch.errors import InvalidOptionError, NotFittedError
 from permatch.estimators.checks import check_number
 from permatch.estimators.convergence import warn_unless_converged
 from permatch.estimators.persistence import save_model
@@ -73,6 +73,8 @@ class LinearModel(BaseModel):
     history_: list[dict[str, float]]
 
     _by_feature = ("coef", "scale")
+    #: Attributes that `inference` sets.
+    _of_inference: ClassVar[tuple[str, ...]] = ("posterior_", "log_evidence_")
     #: Whether alpha may be 0.
     _is_zero_allowed: ClassVar[bool] = True
 
@@ -108,6 +110,8 @@ class LinearModel(BaseModel):
 
     def _adopt(self, problem: LinearProblem, optimum: BaseOptimum) -> None:
         """Set the fitted attributes."""
+        for name in self._of_inference:  # of the fit before
+            vars(self).pop(name, None)
         self._hold(problem.coef(optimum), problem.scale)
         self.n_iter_ = optimum.n_iter
         self.is_converged_ = optimum.is_converged
@@ -126,6 +130,17 @@ class LinearModel(BaseModel):
     def _weights(self) -> FloatArray:
         """Return all coefficients that were learned, as `_hold` takes them."""
         return self.coef_
+
+    def inference(self, *data: Any, **options: Any) -> Any:
+        """Refuse: without a likelihood there are no standard errors."""
+        raise InvalidOptionError(
+            "inference needs a model with a likelihood: MAPMatching or RankMatch; got "
+            f"{type(self).__name__}. Fit one of these, or resample the data."
+        )
+
+    def _penalty(self) -> float:
+        """Return the alpha that the model was fitted with."""
+        return float(getattr(self, "alpha_", self.alpha))
 
     def _warn(self, optimum: Any) -> None:
         """Warn the caller of `fit` of unreliable results."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import BoolArray, FloatArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet, with_weight
@@ -16,6 +16,8 @@ from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, is_clos
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.problem import LinearProblem, MatchingProblem
 from permatch.estimators.scaling import design
+from permatch.estimators.uncertainty.covariance import Derivatives
+from permatch.estimators.uncertainty.of_matchings import MatchingInference
 from permatch.inference import (
     AbstractEngine,
     AutoEngine,
@@ -33,11 +35,14 @@ _START_TOL, _START_STEPS = 1e-2, 50
 # The gradient is a sum over nodes: beyond so many, its rounding errors exceed any `tol`.
 _MANY_NODES = 100
 
+# How near to its bound a scaled coefficient is at it.
+_AT_BOUND = 1e-9
+
 _NAMED_BOUNDS = {"non-negative": (0.0, np.inf), "non-positive": (-np.inf, 0.0)}
 
 
 @dataclass(eq=False, repr=False)
-class MAPMatching(BaseMatcher):
+class MAPMatching(MatchingInference, BaseMatcher):
     """Learn to match from labelled matchings, by maximum a posteriori.
 
     Minimises, with phi the summed features of the labelled edges of a graph,
@@ -228,6 +233,8 @@ class MAPMatching(BaseMatcher):
             method=self.solver,
             bounds=bounds,
             unit=max(1.0, float(weights @ [graph.size for graph in graphs]) / _MANY_NODES),
+            shares=found.shares,
+            is_penalised=parameters.is_penalised,
         )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:
@@ -285,6 +292,29 @@ class LikelihoodProblem(MatchingProblem):
     method: str
     bounds: tuple[FloatArray, FloatArray] | None
     unit: float  # what the tolerance is multiplied by
+    shares: FloatArray  # of the graphs, which sum to one
+    is_penalised: BoolArray
+
+    def derivatives(self, alpha: float, coef: FloatArray) -> Derivatives:
+        """Return what is known of the likelihood at some scaled coefficients."""
+        objective = self.objective.with_alpha(alpha)
+        return Derivatives(
+            params=coef,
+            value=objective.value_and_grad(coef)[0],
+            hessian=objective.hessian(coef),
+            gradients=objective.gradients(coef),
+            shares=self.shares,
+            penalties=alpha * self.is_penalised,
+            is_free=self._is_free(coef),
+        )
+
+    def _is_free(self, coef: FloatArray) -> BoolArray:
+        """Return which parameters are not at a bound."""
+        if self.bounds is None:
+            return np.ones(len(coef), dtype=bool)
+        low, high = (bound * self.scale for bound in self.bounds)
+        near = _AT_BOUND * np.maximum(np.abs(coef), 1.0)
+        return (coef - low > near) & (high - coef > near)
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""

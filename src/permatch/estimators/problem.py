@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
+from permatch.estimators.uncertainty.covariance import Derivatives
 from permatch.objectives.rank_losses import ObservedLoss
 from permatch.objectives.ranking import LinearRanking, LinearScores, spread_within_queries
 from permatch.objectives.whole_list import WholeListLikelihood
@@ -85,6 +86,10 @@ class LinearProblem:
         """Return the scaled coefficients of coefficients in the units of the features."""
         return coef * self.scale
 
+    def units(self) -> FloatArray:
+        """Return the matrix from scaled coefficients to the units of the features."""
+        return np.diag(1.0 / self.scale)
+
     def start_after(self, optimum: BaseOptimum) -> FloatArray:
         """Return the start at the next alpha."""
         return optimum.coef
@@ -128,6 +133,13 @@ class MatchingProblem(LinearProblem):
             scaled[-1] -= self.shift @ coef[:-1]
         return scaled
 
+    def units(self) -> FloatArray:
+        """Return the matrix from scaled coefficients to the units of the features."""
+        units = super().units()
+        if self.shift is not None:
+            units[-1, :-1] = self.shift / self.scale[:-1]
+        return units
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MarginProblem(MatchingProblem, HingeProblem):
@@ -140,6 +152,21 @@ class RankingProblem(LinearProblem):
 
     linear: LinearScores
     loss: Any
+    starts: IntArray  # of the queries, (q + 1,)
+    shares: FloatArray  # of the queries, (q,); they sum to one
+
+    def derivatives(self, alpha: float, coef: FloatArray) -> Derivatives:
+        """Return what is known of a likelihood at some scaled coefficients."""
+        objective = LinearRanking(self.linear, self.loss, alpha)
+        return Derivatives(
+            params=coef,
+            value=objective.value_and_grad(coef)[0],
+            hessian=objective.hessian(coef),
+            gradients=objective.gradients(coef, self.starts),
+            shares=self.shares,
+            penalties=np.full(len(coef), alpha),
+            is_free=np.ones(len(coef), dtype=bool),
+        )
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
@@ -211,4 +238,11 @@ def ranking_problem(
         return HingeProblem(scale=scale, fitted=fitted, risk_and_subgradient=risk)
     is_list = isinstance(observed.loss, WholeListLikelihood)
     kind = WholeListProblem if is_list else RankingProblem
-    return kind(scale=scale, fitted=fitted, linear=linear, loss=observed.loss)
+    return kind(
+        scale=scale,
+        fitted=fitted,
+        linear=linear,
+        loss=observed.loss,
+        starts=queries.starts,
+        shares=observed.query_weights,
+    )

@@ -8,6 +8,7 @@ import numpy as np
 from permatch._types import FloatArray, IntArray
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, ranking_problem
+from permatch.estimators.uncertainty.of_rankings import RankingInference
 from permatch.objectives.rank_losses import ranking_likelihood
 from permatch.objectives.subset_likelihood import Ties
 from permatch.objectives.subsets import MissingGrades
@@ -16,7 +17,7 @@ from permatch.ranking_distribution import RankingDistribution
 
 
 @dataclass(eq=False, repr=False)
-class RankMatch(LinearRanker):
+class RankMatch(RankingInference, LinearRanker):
     """Learn to rank from judged lists, by maximum a posteriori.
 
     Ranking matches documents with positions: position j has a weight c(j), and a

@@ -44,6 +44,7 @@ class ObservedLoss:
 
     loss: Any  # a `permatch.objectives.ranking.ScoreLoss`
     n_observations: int  # number of subsets, pairs or lists in the mean
+    query_weights: FloatArray  # total weight of every query, (q,); they sum to one
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
     has_kinks: bool = False  # whether slopes are subgradients
 
@@ -77,19 +78,15 @@ def ranking_likelihood(
         weights = weigh_queries(queries, counts, query_weight)
         loss = PairLikelihood(queries.starts, queries.grades, weights, n_jobs=n_jobs)
         fitted = _even_levels(np.array([1.0, 0.0]))
-        return ObservedLoss(loss, int(counts.sum()), fitted)
+        return ObservedLoss(loss, int(counts.sum()), weights, fitted)
     subsets = draw_training_subsets(queries, size, n_subsets, missing_grades, random_state)
+    weights = weigh_queries(queries, subsets.counts, query_weight)
     loss = SubsetLikelihood(
-        subsets,
-        queries.grades,
-        position_weights,
-        weigh_queries(queries, subsets.counts, query_weight),
-        ties=ties,
-        n_jobs=n_jobs,
+        subsets, queries.grades, position_weights, weights, ties=ties, n_jobs=n_jobs
     )
     n_levels = size if isinstance(size, int) else len(np.unique(queries.grades))
     fitted = _even_levels(check_position_weights(position_weights, n_levels))
-    return ObservedLoss(loss, int(subsets.counts.sum()), fitted)
+    return ObservedLoss(loss, int(subsets.counts.sum()), weights, fitted)
 
 
 def ranking_margin(
@@ -115,18 +112,19 @@ def ranking_margin(
         counts = has_grades(queries)
         weights = weigh_queries(queries, counts, query_weight)
         hinge = ListHinge(queries.starts, queries.grades, weights, n_jobs=n_jobs)
-        return ObservedLoss(hinge, int(counts.sum()), has_kinks=True)
+        return ObservedLoss(hinge, int(counts.sum()), weights, has_kinks=True)
     subsets = draw_training_subsets(queries, size, n_subsets, missing_grades, random_state)
+    weights = weigh_queries(queries, subsets.counts, query_weight)
     hinge = SubsetHinge(
         subsets,
         queries.grades,
         position_weights,
-        weigh_queries(queries, subsets.counts, query_weight),
+        weights,
         loss=loss,
         ties=ties,
         n_jobs=n_jobs,
     )
-    return ObservedLoss(hinge, int(subsets.counts.sum()), has_kinks=True)
+    return ObservedLoss(hinge, int(subsets.counts.sum()), weights, has_kinks=True)
 
 
 def draw_training_subsets(
@@ -257,7 +255,7 @@ def _whole_lists(
         "level_weights_": values[::-1],
         "level_shares_": shares[::-1],
     }
-    return ObservedLoss(loss, int(counts.sum()), fitted)
+    return ObservedLoss(loss, int(counts.sum()), weights, fitted)
 
 
 def _even_levels(weights: FloatArray) -> dict[str, FloatArray]:

@@ -1,0 +1,1 @@
+"""How sure fitted coefficients are, and what that means for predictions."""

@@ -1,7 +1,8 @@
 """The covariance of estimated coefficients from derivatives at the optimum.
 
-The objective is ``alpha/2 |w|^2 + sum_k share_k loss_k(w)`` over units k, graphs or queries,
-with shares that sum to one, H its Hessian at the optimum w, and n the number of units.
+The objective is ``alpha/2 |w|^2 + sum_k share_k loss_k(w)`` over units k, graphs or
+queries, with shares that sum to one, H its Hessian at the optimum w, and n the number of
+units.
 
     laplace    (n H)^-1: n times the objective is minus the logarithm of the posterior
     sandwich   H^-1 (B + alpha/n) H^-1,  B = C/(C-1) sum over clusters c of s_c s_c'
@@ -30,11 +31,17 @@ class Derivatives:
     """The objective of scaled parameters at its optimum."""
 
     params: FloatArray  # (p,)
+    value: float  # of the objective, with the penalty
     hessian: FloatArray  # with the penalty, (p, p)
     gradients: FloatArray  # of every unit, weighted by its share, without penalty, (n, p)
     shares: FloatArray  # of the units, (n,)
     penalties: FloatArray  # alpha, or 0 where there is no penalty, (p,)
     is_free: BoolArray  # whether the parameter may change, (p,)
+
+    @property
+    def loss(self) -> float:
+        """The mean loss, without the penalty."""
+        return self.value - 0.5 * float(self.penalties @ self.params**2)
 
     @property
     def gradient(self) -> FloatArray:

@@ -58,9 +58,9 @@ class Summary:
         notes = [
             line
             for note in self.notes
-            for line in textwrap.wrap(f"* {note}", _WIDTH, subsequent_indent="  ")
+            for line in _wrap(f"* {note}", subsequent_indent="  ")
         ]
-        return "\n".join([self.title, *textwrap.wrap(facts, _WIDTH), *lines, *notes])
+        return "\n".join([self.title, *_wrap(facts), *lines, *notes])
 
     def as_html(self) -> str:
         """Return the table as HTML."""
@@ -118,6 +118,10 @@ def summarise(posterior: "Posterior", alpha: float) -> Summary:
         facts["log-evidence"] = f"{posterior.log_evidence:.5g}"
     title = f"{posterior.model}: {100 * (1 - alpha):g} % {posterior.interval_name}s"
     return Summary(title, facts, posterior.names, columns, posterior.notes)
+
+
+def _wrap(text: str, **options: Any) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False, **options)
 
 
 def _cell(name: str, value: float) -> str:
