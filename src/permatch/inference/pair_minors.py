@@ -66,7 +66,7 @@ def tangents_by_minors(
                 weights, directions, tangents, residuals, first, last
             ),
             n_graphs,
-            max(1, 1 << (_CHUNK_BITS - size)),
+            1 << max(_CHUNK_BITS - size, 0),
             title,
             seconds,
         )

@@ -15,19 +15,19 @@ signed by d_i d_k, for all pairs of rows, share the work as those of `glynn` do:
 
     lane rows     the last three; their sign patterns lie in the lanes of a vector, so that
                   every sum below is one per pattern until the end
-    block rows    the two before: four patterns in the same pass, and the sums signed by
-                  one, the other and both by eight additions
+    block rows    the three before: eight patterns in the same pass, and the sums signed by
+                  one or two of these rows by 23 additions
     walked rows   change sign one at a time, in Gray-code order.  With V(t) the sum of all
                   products so far and R_r(t) that signed by row r, row q that flips at time
                   t from sign d adds 2 d V(t) to what is picked up for q, and 2 d R_r(t) to
                   that for every pair (r, q) with r a row that flips more often.  That is
                   two updates per step on average, and one for each block row
 
-So a step costs about 6 m (m - 1) / 2 vector operations for 32 sign vectors, m / 2 times as
-many as the first derivatives.  Memory: eight doubles for each pair of columns and each pair
-of rows that are not lane rows, 1.6 MB at m = 20 and 10 MB at m = 30, and an eighth of that
-for the minors themselves, of one graph at a time.  Nothing of the size edges x edges is
-kept: `contract` goes through the minors once, for all directions.
+So a step costs about 100 vector operations for each pair of columns and 64 sign vectors,
+m / 2 times as many as the first derivatives.  Memory of a thread: eight doubles for each
+pair of columns and each pair of rows that are not lane rows, 1.7 MB at m = 20 and 7 MB at
+m = 28, and 0.3 and 1.1 MB for the minors of one graph.  Nothing else of the size edges x
+edges is kept: `contract` goes through the minors once, for all directions.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ from permatch.kernels.intrinsics import aligned, store, vectors
 _LANE_ROWS = 3
 LANES = 1 << _LANE_ROWS
 load, splat = vectors(LANES)
-_BLOCK_ROWS = 2
+_BLOCK_ROWS = 3
 _PATTERNS = 1 << _BLOCK_ROWS
 #: Row 0, the block rows and the lane rows.
 MIN_SIZE = 1 + _BLOCK_ROWS + _LANE_ROWS
@@ -48,7 +48,7 @@ _REFRESH = 1024
 
 @njit(cache=True, nogil=True)
 def _multiply(lanes, lane_signs, bases, signs, m, factors, prefix, suffix):
-    """Fill the column sums of the four patterns, and their products from both ends."""
+    """Fill the column sums of all block patterns, and their products from both ends."""
     for p in range(_PATTERNS):
         first = p * (m + 1)
         product = load(lane_signs, 0)
@@ -67,35 +67,46 @@ def _multiply(lanes, lane_signs, bases, signs, m, factors, prefix, suffix):
 
 @njit(cache=True, nogil=True)
 def _add_products(factors, prefix, suffix, m, running, n_sums):
-    """Add all leave-two-out products to the running sums.
+    """Add all leave-two-out products to the running sums, `n_sums` numbers each.
 
-    These are plain, signed by either block row, and by both, `n_sums` numbers each.
+    Bits 0 to 2 of the number of a sum tell by which block rows it is signed; that by all
+    three is not needed.
     """
-    one, two, three = (m + 1) * LANES, 2 * (m + 1) * LANES, 3 * (m + 1) * LANES
+    by = (m + 1) * LANES  # from one pattern to the next
     at = 0
     for j in range(m - 1):
         here = j * LANES
-        a0, a1 = load(prefix, here), load(prefix, here + one)
-        a2, a3 = load(prefix, here + two), load(prefix, here + three)
+        a0, a1 = load(prefix, here), load(prefix, here + by)
+        a2, a3 = load(prefix, here + 2 * by), load(prefix, here + 3 * by)
+        a4, a5 = load(prefix, here + 4 * by), load(prefix, here + 5 * by)
+        a6, a7 = load(prefix, here + 6 * by), load(prefix, here + 7 * by)
         for c in range(here + LANES, m * LANES, LANES):
             after = c + LANES
-            p0 = a0 * load(suffix, after)
-            p1 = a1 * load(suffix, after + one)
-            p2 = a2 * load(suffix, after + two)
-            p3 = a3 * load(suffix, after + three)
-            a0 = a0 * load(factors, c)
-            a1 = a1 * load(factors, c + one)
-            a2 = a2 * load(factors, c + two)
-            a3 = a3 * load(factors, c + three)
-            both, other = p0 + p1, p2 + p3
-            store(running, at, load(running, at) + (both + other))
-            place = at + 2 * n_sums
-            store(running, place, load(running, place) + (both - other))
-            both, other = p0 - p1, p2 - p3
+            p0, p1 = a0 * load(suffix, after), a1 * load(suffix, after + by)
+            p2, p3 = a2 * load(suffix, after + 2 * by), a3 * load(suffix, after + 3 * by)
+            p4, p5 = a4 * load(suffix, after + 4 * by), a5 * load(suffix, after + 5 * by)
+            p6, p7 = a6 * load(suffix, after + 6 * by), a7 * load(suffix, after + 7 * by)
+            a0, a1 = a0 * load(factors, c), a1 * load(factors, c + by)
+            a2, a3 = a2 * load(factors, c + 2 * by), a3 * load(factors, c + 3 * by)
+            a4, a5 = a4 * load(factors, c + 4 * by), a5 * load(factors, c + 5 * by)
+            a6, a7 = a6 * load(factors, c + 6 * by), a7 * load(factors, c + 7 * by)
+            p0, p1, p2, p3 = p0 + p1, p0 - p1, p2 + p3, p2 - p3
+            p4, p5, p6, p7 = p4 + p5, p4 - p5, p6 + p7, p6 - p7
+            p0, p2, p1, p3 = p0 + p2, p0 - p2, p1 + p3, p1 - p3
+            p4, p6, p5, p7 = p4 + p6, p4 - p6, p5 + p7, p5 - p7
+            store(running, at, load(running, at) + (p0 + p4))
             place = at + n_sums
-            store(running, place, load(running, place) + (both + other))
-            place = at + 3 * n_sums
-            store(running, place, load(running, place) + (both - other))
+            store(running, place, load(running, place) + (p1 + p5))
+            place += n_sums
+            store(running, place, load(running, place) + (p2 + p6))
+            place += n_sums
+            store(running, place, load(running, place) + (p3 + p7))
+            place += n_sums
+            store(running, place, load(running, place) + (p0 - p4))
+            place += n_sums
+            store(running, place, load(running, place) + (p1 - p5))
+            place += n_sums
+            store(running, place, load(running, place) + (p2 - p6))
             at += LANES
 
 
@@ -108,7 +119,7 @@ def _pick_up(running, picked, pairs, signs, q, factor, n_sums):
         store(picked, own + e, load(picked, own + e) + twice * load(running, e))
     for b in range(_BLOCK_ROWS):
         place = _pair_place(b, q, n_sums)
-        source = (b + 1) * n_sums
+        source = (1 << b) * n_sums
         for e in range(0, n_sums, LANES):
             value = load(pairs, place + e) + twice * load(running, source + e)
             store(pairs, place + e, value)
@@ -132,17 +143,18 @@ def _pair_place(faster, q, n_sums):
 
 @njit(cache=True, nogil=True)
 def _set_bases(weights, signs, n_rows, bases):
-    """Fill the column sums of all rows but lane rows, for the four block patterns."""
+    """Fill the column sums of all rows but lane rows, for all block patterns."""
     m = weights.shape[0]
     for j in range(m):
         value = 0.0
         for i in range(n_rows):
             value += signs[i] * weights[i, j]
-        one, two = weights[n_rows, j], weights[n_rows + 1, j]
-        bases[j] = value + one + two
-        bases[m + j] = value - one + two
-        bases[2 * m + j] = value + one - two
-        bases[3 * m + j] = value - one - two
+        for p in range(_PATTERNS):
+            shifted = value
+            for b in range(_BLOCK_ROWS):
+                weight = weights[n_rows + b, j]
+                shifted += -weight if p >> b & 1 else weight
+            bases[p * m + j] = shifted
 
 
 @njit(cache=True, nogil=True)
@@ -191,8 +203,8 @@ def add_chunk(weights, chunk, chunk_bits, minors):
     _set_bases(weights, signs, n_rows, bases)
     n_steps = 1 << n_walked
     for step in range(1, n_steps + 1):
-        pattern_signs[0], pattern_signs[1] = sign, -sign
-        pattern_signs[2], pattern_signs[3] = -sign, sign
+        for p in range(_PATTERNS):
+            pattern_signs[p] = -sign if (p ^ p >> 1 ^ p >> 2) & 1 else sign
         _multiply(lanes, lane_signs, bases, pattern_signs, m, factors, prefix, suffix)
         _add_products(factors, prefix, suffix, m, running, n_sums)
         if step == n_steps:
@@ -250,10 +262,10 @@ def _sums_of(one, two, n_rows, n_sums):
     """Return where the sums signed by two rows are, 0 for none: array and place."""
     low, high = min(one, two), max(one, two)
     if low >= n_rows:
-        return 0, 3 * n_sums  # both block rows
+        return 0, ((1 << (low - n_rows)) + (1 << (high - n_rows))) * n_sums
     if high >= n_rows:
         block = high - n_rows
-        return (2, _pair_place(block, low, n_sums)) if low else (0, (block + 1) * n_sums)
+        return (2, _pair_place(block, low, n_sums)) if low else (0, n_sums << block)
     if low:
         return 2, _pair_place(low + _BLOCK_ROWS - 1, high, n_sums)
     return (1, high * n_sums) if high else (0, 0)
