@@ -5,7 +5,7 @@ import pytest
 
 from permatch._parallel import Job
 from permatch.errors import CapacityError, SizeLimitError
-from permatch.inference import tangents
+from permatch.inference import tangent_walks
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.scores import check_problem
 from tests.brute_force import all_matchings, random_problem
@@ -40,7 +40,7 @@ def by_enumeration(scores, left, right, structure, directions):
 @pytest.mark.parametrize("way", ["floats", "logarithms"])
 def test_derivatives_are_covariances(spread, way, rng, monkeypatch):
     if way == "logarithms":
-        monkeypatch.setattr(tangents, "LOST", 1.0)
+        monkeypatch.setattr(tangent_walks, "LOST", 1.0)
     for _ in range(25):
         given = random_problem(rng, spread=spread)
         problem, _ = check_problem(*given)

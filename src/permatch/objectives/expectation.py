@@ -28,6 +28,13 @@ class Curved:
     methods: set[str]
 
 
+def projected(rows: FloatArray, vectors: FloatArray | None) -> FloatArray:
+    """Return rows (n, p) times vectors (p, k); the rows if there are none."""
+    if vectors is None:
+        return np.ascontiguousarray(rows)
+    return np.einsum("np,pk->nk", rows, vectors)  # not BLAS, as in `FeatureStack`
+
+
 def check_scores(scores: FloatArray) -> None:
     """Refuse scores beyond float64."""
     if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too

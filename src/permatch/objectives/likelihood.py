@@ -214,12 +214,11 @@ class MatchingLikelihood:
                 "engine='auto', with budget=None if it approximates to save time, or leave "
                 "out edges until components are small."
             )
-        axes = np.eye(len(coef))
-        along = axes if vectors is None else vectors
-        product = self.alpha * self._penalised[:, None] * along
+        held = self.alpha * self._penalised
+        product = np.diag(held) if vectors is None else held[:, None] * vectors
         methods: set[str] = set()
         for part, share in zip(self.parts, self._shares, strict=True):
-            found = part.curve(coef, share, along, self.n_jobs)
+            found = part.curve(coef, share, vectors, self.n_jobs)
             product += found.product
             methods |= found.methods
         if vectors is None:
