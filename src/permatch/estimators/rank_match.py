@@ -180,24 +180,6 @@ class RankMatch(RankingInference, LinearRanker):
             position_weights = np.repeat(self.level_weights_, sizes)
         return RankingDistribution(scores, position_weights, n_jobs=self.n_jobs, **options)
 
-    def rank_marginals(self, X: Any, position_weights: Any = None) -> FloatArray:
-        """Return the probability of every document of one query at every position.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            The documents of one query.
-        position_weights : array of shape (n,), optional
-            Weights of the positions of this list; see `distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            Row i is document i, column j position j; rows and columns sum to one.
-            ``distribution(X).is_exact`` tells whether they are exact or estimates.
-        """
-        return self.distribution(X, position_weights).marginals
-
     def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:
         """Return the probability that document i ranks above document j.
 

@@ -1,19 +1,33 @@
 """Inference after fitting a model of matchings."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from permatch._parallel import Job
+from permatch._types import FloatArray, Seed
 from permatch._validation import check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet
+from permatch.estimators.scored import Scored, score_graphs
 from permatch.estimators.uncertainty.inferring import (
     Observed,
     feature_names,
     infer_posterior,
     number_clusters,
 )
+from permatch.estimators.uncertainty.intervals import (
+    MarginalIntervals,
+    check_draws,
+    check_level,
+    check_uncertainty,
+    delta_intervals,
+    drawn_intervals,
+)
 from permatch.estimators.uncertainty.posterior import Posterior
+from permatch.graphs import BipartiteGraph
+from permatch.inference import find_engine
+from permatch.inference.tangents import Directions, infer_tangents
 from permatch.objectives import Parameters
 
 
@@ -81,6 +95,117 @@ class MatchingInference:
         self.posterior_ = infer_posterior(self, problem, observed, cov_type)
         self.log_evidence_ = self.posterior_.log_evidence
         return self.posterior_
+
+    @overload
+    def predict_marginals(self, graphs: Any) -> list[FloatArray]: ...
+    @overload
+    def predict_marginals(
+        self,
+        graphs: Any,
+        *,
+        uncertainty: Posterior,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> list[MarginalIntervals]: ...
+    def predict_marginals(
+        self: Any,
+        graphs: Any,
+        *,
+        uncertainty: Posterior | None = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> Any:
+        """Return the probability of every edge of every graph.
+
+        Parameters
+        ----------
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph
+            Sizes may differ between graphs.
+        uncertainty : Posterior, optional
+            The result of `inference`: give every probability an interval too.
+        level : float
+            Probability that an interval should hold the probability of the true weights.
+        n_draws : int
+            0: intervals by the delta method on the logit scale.  Otherwise quantiles over
+            so many draws of the weights, each of which takes an inference.
+        rng : int, numpy.random.Generator or None
+            Seed or generator of the draws.
+
+        Returns
+        -------
+        list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
+            Rows and columns sum to one, less the probability that the node is unmatched,
+            within the errors of a sampling engine.  With `uncertainty`: a list of
+            `MarginalIntervals`, whose arrays have these shapes.
+        """
+        found: list[FloatArray] = super().predict_marginals(graphs)  # pyright: ignore
+        if uncertainty is None:
+            return found
+        posterior = check_uncertainty(uncertainty, self._weights())
+        level, n_draws = check_level(level), check_draws(n_draws)
+        scored = self._score(graphs)
+        flat = np.concatenate([np.zeros(0), *scored.on_edges(found)])
+        if n_draws:
+
+            def infer(weights: FloatArray) -> FloatArray:
+                other = score_graphs(scored.graphs, weights, self._fitted)
+                result = other.infer(find_engine(self.engine), self.n_jobs)
+                return np.concatenate([np.zeros(0), *other.on_edges(result.marginals)])
+
+            parts = drawn_intervals(posterior, infer, level, n_draws, rng)
+        else:
+            slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
+            parts = delta_intervals(flat, posterior, slopes, level)
+        ends = np.cumsum([graph.n_edges for graph in scored.graphs])[:-1]
+        method = "draws" if n_draws else "delta"
+        laid = [
+            [
+                _like(graph, own, like)
+                for graph, own, like in zip(
+                    scored.graphs, np.split(part, ends), found, strict=True
+                )
+            ]
+            for part in parts
+        ]
+        return [
+            MarginalIntervals(*arrays, level, method)
+            for arrays in zip(found, *laid, strict=True)
+        ]
+
+
+class _Slopes:
+    """Derivatives of the probabilities of edges by the weights, in given directions."""
+
+    def __init__(self, scored: Scored, parameters: Parameters, n_jobs: int) -> None:
+        self.scored, self.parameters = scored, parameters
+        self.problem, _ = scored.problem
+        self.job = Job(n_jobs)
+
+    def __call__(self, directions: FloatArray) -> FloatArray:
+        """Return the derivatives (n_edges, k) in some directions (p, k)."""
+        graphs, n_edge = self.scored.graphs, self.parameters.n_edge
+        n_left, is_any = self.parameters.n_left, self.parameters.is_any
+        own = directions[:n_edge]
+        left = directions[n_edge : n_edge + n_left]
+        right = directions[n_edge + n_left : len(directions) - is_any]
+        shift = directions[-1] if is_any else 0.0
+        along = Directions(
+            np.concatenate([graph.edge_features @ own for graph in graphs]),
+            np.concatenate([graph.left_features @ left for graph in graphs]) + shift,
+            np.concatenate([graph.right_features @ right for graph in graphs]) + shift,
+        )
+        return infer_tangents(self.problem, along, self.job).edges
+
+
+def _like(graph: BipartiteGraph, values: FloatArray, like: FloatArray) -> FloatArray:
+    """Return values on edges in the form of the marginals of the graph."""
+    if like.shape == values.shape:
+        return values
+    laid = np.zeros(like.shape)
+    laid[graph.structure.left, graph.structure.right] = values
+    return laid
 
 
 def parameter_names(parameters: Parameters, names: list[str] | None) -> tuple[str, ...]:

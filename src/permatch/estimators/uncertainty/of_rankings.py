@@ -1,12 +1,14 @@
 """Inference after fitting a model of rankings."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from permatch._types import IntArray
+from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_jobs
 from permatch.errors import InvalidOptionError
+from permatch.estimators.linear_ranker import linear_scores
+from permatch.estimators.query_scaler import scale_within_queries
 from permatch.estimators.ranker import check_columns
 from permatch.estimators.uncertainty.inferring import (
     Observed,
@@ -14,8 +16,20 @@ from permatch.estimators.uncertainty.inferring import (
     infer_posterior,
     number_clusters,
 )
+from permatch.estimators.uncertainty.intervals import (
+    MarginalIntervals,
+    check_draws,
+    check_level,
+    check_uncertainty,
+    delta_intervals,
+    drawn_intervals,
+)
 from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.queries import QuerySet, check_queries, query_rows
+from permatch.ranking_distribution import RankingDistribution
+
+# Of a standard error: exact probabilities change by far more than their rounding errors.
+_STEP = 1e-4
 
 
 class RankingInference:
@@ -81,6 +95,105 @@ class RankingInference:
         self.posterior_ = infer_posterior(self, problem, observed, cov_type)
         self.log_evidence_ = self.posterior_.log_evidence
         return self.posterior_
+
+    @overload
+    def rank_marginals(self, X: Any, position_weights: Any = None) -> FloatArray: ...
+    @overload
+    def rank_marginals(
+        self,
+        X: Any,
+        position_weights: Any = None,
+        *,
+        uncertainty: Posterior,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> MarginalIntervals: ...
+    def rank_marginals(
+        self: Any,
+        X: Any,
+        position_weights: Any = None,
+        *,
+        uncertainty: Posterior | None = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> Any:
+        """Return the probability of every document of one query at every position.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n, d)
+            The documents of one query.
+        position_weights : array of shape (n,), optional
+            Weights of the positions of this list; see `distribution`.
+        uncertainty : Posterior, optional
+            The result of `inference`: give every probability an interval too.
+        level : float
+            Probability that an interval should hold the probability of the true weights.
+        n_draws : int
+            0: intervals by the delta method on the logit scale.  Otherwise quantiles over
+            so many draws of the weights, each of which takes an inference.
+        rng : int, numpy.random.Generator or None
+            Seed or generator of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Row i is document i, column j position j; rows and columns sum to one.
+            ``distribution(X).is_exact`` tells whether they are exact or estimates.  With
+            `uncertainty`: `MarginalIntervals`, whose arrays have this shape.
+        """
+        own = self.distribution(X, position_weights)
+        if uncertainty is None:
+            return own.marginals
+        posterior = check_uncertainty(uncertainty, self.coef_)
+        level, n_draws = check_level(level), check_draws(n_draws)
+        documents = _documents_of(self, X)
+        options = own.position_weights, self.n_jobs
+
+        def infer(weights: FloatArray) -> FloatArray:
+            return _level_chances(linear_scores(documents, weights), *options)
+
+        def differentiate(directions: FloatArray) -> FloatArray:
+            ways = _STEP * directions.T
+            pairs = [(infer(self.coef_ + way), infer(self.coef_ - way)) for way in ways]
+            return np.stack([(up - down) / (2.0 * _STEP) for up, down in pairs], axis=1)
+
+        if n_draws:
+            parts = drawn_intervals(posterior, infer, level, n_draws, rng)
+        elif own.is_exact:
+            chances = own.level_marginals.ravel()
+            parts = delta_intervals(chances, posterior, differentiate, level)
+        else:
+            raise InvalidOptionError(
+                "the delta method needs exact probabilities; those of a list of "
+                f"{own.size} documents with {len(own.level_sizes)} different weights of "
+                "positions are estimates. Use n_draws=200."
+            )
+        sizes = own.level_sizes
+        laid = [
+            np.repeat(part.reshape(own.size, -1) / sizes, sizes, axis=1) for part in parts
+        ]
+        method = "draws" if n_draws else "delta"
+        return MarginalIntervals(own.marginals, *laid, level, method)
+
+
+def _documents_of(model: Any, X: Any) -> Any:
+    """Return the documents of one query as the model sees them."""
+    documents = model._check_new(X)
+    if model.scaling is None:
+        return documents
+    starts = np.array([0, documents.shape[0]])
+    return scale_within_queries(documents, starts, model.scaling)
+
+
+def _level_chances(
+    scores: FloatArray, position_weights: FloatArray, n_jobs: int | None
+) -> FloatArray:
+    """Return the probability of every level for every document, in one row."""
+    found = RankingDistribution(scores, position_weights, n_jobs=n_jobs)
+    return found.level_marginals.ravel()
 
 
 def _is_likelihood(model: Any) -> tuple[bool, str]:
