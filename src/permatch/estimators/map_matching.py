@@ -2,7 +2,7 @@
 
 import math
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from permatch.inference import (
 )
 from permatch.inference._options import check_budget
 from permatch.objectives import MatchingLikelihood, Parameters
+from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.likelihood import InexactError
 from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
 
@@ -304,9 +305,19 @@ class LikelihoodProblem(MatchingProblem):
             hessian=objective.hessian(coef),
             gradients=objective.gradients(coef),
             shares=self.shares,
-            penalties=alpha * self.is_penalised,
+            penalties=np.where(self.is_penalised, alpha, 0.0),
             is_free=self._is_free(coef),
         )
+
+    def by_component(self) -> "LikelihoodProblem":
+        """Return the mean over the components of the only graph, which are independent."""
+        (table,) = self.objective.parts
+        assert isinstance(table, FeatureTable)
+        parts = [table.by_component()]
+        shares = np.full(len(parts[0].members), 1.0 / len(parts[0].members))
+        own = self.objective
+        mean = MatchingLikelihood(parts, shares, own.alpha, own.engine, own.n_jobs)
+        return replace(self, objective=mean, shares=shares)
 
     def _is_free(self, coef: FloatArray) -> BoolArray:
         """Return which parameters are not at a bound."""

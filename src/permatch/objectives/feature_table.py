@@ -183,6 +183,28 @@ class FeatureTable:
             is_open=self.is_open[is_kept],
         )
 
+    def by_component(self) -> "FeatureTable":
+        """Return the same pairs with a graph for every connected component.
+
+        Components are independent.  Nodes without an edge, which say nothing about the
+        model, are left out.
+        """
+        plain = self.problem(np.zeros(len(self.parameters)))
+        found = plain.select(np.arange(len(self.structure.components)))
+        left, right, edges = found.left, found.right, found.edges
+        return replace(
+            self,
+            members=np.arange(len(found.components)),
+            structure=found.problem.structure,
+            features=self.features[edges],
+            left=self.left[left],
+            right=self.right[right],
+            must_left=self.must_left[left],
+            must_right=self.must_right[right],
+            is_match=self.is_match[edges],
+            is_open=self.is_open[edges],
+        )
+
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine may be exact here: only trying tells for certain."""
         return engine.may_be_exact_on(self.problem(np.zeros(len(self.parameters))))

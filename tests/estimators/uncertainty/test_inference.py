@@ -196,6 +196,32 @@ def test_searches_use_the_chosen_alpha(rng):
     assert chosen.inference(graphs, labels).penalty == chosen.alpha_
 
 
+def test_components_of_a_single_graph_are_the_clusters(rng):
+    graphs, labels = labelled(rng, n_graphs=40, size=3, n_right=2, unmatched=0.2)
+    many = pm.MAPMatching(0.01 / 40, unmatched="any", tol=1e-9).fit(graphs, labels)
+    left, right = (np.arange(40 * n).reshape(40, n) for n in (3, 2))
+    one = pm.BipartiteGraph.from_edges(
+        np.repeat(left, 2, axis=1).ravel(),
+        np.tile(right, (1, 3)).ravel(),
+        np.concatenate([graph.reshape(-1, 3) for graph in graphs]),
+    )
+    matching = np.concatenate(
+        [np.where(own < 0, -1, own + 2 * k) for k, own in enumerate(labels)]
+    )
+    whole = pm.MAPMatching(0.01, tol=1e-9).fit([one], [matching])
+    np.testing.assert_allclose(whole.coef_, many.coef_, rtol=1e-5)
+    expected = many.inference(graphs, labels)
+    found = whole.inference([one], [matching])
+    assert (found.units, found.nobs, found.n_clusters) == ("components", 40.0, 40)
+    assert found.penalty == 0.01
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-4, atol=1e-9)
+    assert found.llf == pytest.approx(expected.llf)
+    by_laplace = whole.inference([one], [matching], cov_type="laplace")
+    expected = many.inference(graphs, labels, cov_type="laplace")
+    np.testing.assert_allclose(by_laplace.bse, expected.bse, rtol=1e-5)
+    assert by_laplace.log_evidence == pytest.approx(expected.log_evidence)
+
+
 # ---- the words
 
 

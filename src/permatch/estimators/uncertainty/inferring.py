@@ -30,7 +30,8 @@ _CLUSTERS_PER_PARAMETER = 5
 class Observed:
     """What a posterior is made from, besides derivatives."""
 
-    units: str  # "graphs" or "queries"
+    alpha: float  # of the problem
+    units: str  # "graphs", "components" or "queries"
     nobs: float  # the sum of their weights
     clusters: IntArray  # of every unit, numbered from 0
     names: tuple[str, ...]  # of the parameters
@@ -44,7 +45,7 @@ def infer_posterior(
 ) -> Posterior:
     """Return the posterior of a fitted model, given the problem that it solved."""
     check_choice(cov_type, "cov_type", COV_TYPES)
-    alpha = model._penalty()
+    alpha = observed.alpha
     _require_optimum(model, alpha)
     if cov_type == "laplace" and not observed.has_likelihood:
         raise InvalidOptionError(
@@ -72,7 +73,7 @@ def infer_posterior(
         units=observed.units,
         nobs=observed.nobs,
         n_clusters=int(observed.clusters.max()) + 1,
-        penalty=alpha,
+        penalty=model._penalty(),
         llf=-observed.nobs * found.loss,
         log_evidence=evidence,
         notes=(*_notes(found, observed, cov_type), *observed.notes),

@@ -62,7 +62,8 @@ class MatchingInference:
         clusters : array of shape (n_graphs,), optional
             For "sandwich": label of the cluster of every graph.  Graphs of a cluster may
             depend on each other: frames of one video, say.  Default: every graph is a
-            cluster.
+            cluster; of a single graph whose nodes may stay unmatched, every connected
+            component.
 
         Returns
         -------
@@ -84,11 +85,19 @@ class MatchingInference:
             )
         self._parameters = self._fitted
         labels = number_clusters(clusters, len(data[0]), "graphs")
+        labels = np.unique(labels[data[2] > 0.0], return_inverse=True)[1].reshape(-1)
         problem = self._problem(data, check_jobs(self.n_jobs))
+        alpha, nobs, units = self._penalty(), _n_graphs(data, sample_weight), "graphs"
+        if len(labels) == 1 and self.unmatched_ == "any" and cov_type == "sandwich":
+            problem, units = problem.by_component(), "components"
+            labels = np.arange(len(problem.shares))
+            # The sum over components is that over the graph, their mean is not.
+            alpha, nobs = alpha / len(labels), nobs * len(labels)
         observed = Observed(
-            units="graphs",
-            nobs=_n_graphs(data, sample_weight),
-            clusters=np.unique(labels[data[2] > 0.0], return_inverse=True)[1].reshape(-1),
+            alpha=alpha,
+            units=units,
+            nobs=nobs,
+            clusters=labels,
             names=parameter_names(self._fitted, self.feature_names_),
             has_likelihood=True,
         )
@@ -160,7 +169,7 @@ class MatchingInference:
             parts = delta_intervals(flat, posterior, slopes, level)
         ends = np.cumsum([graph.n_edges for graph in scored.graphs])[:-1]
         method = "draws" if n_draws else "delta"
-        laid = [
+        errors, low, high = (
             [
                 _like(graph, own, like)
                 for graph, own, like in zip(
@@ -168,10 +177,10 @@ class MatchingInference:
                 )
             ]
             for part in parts
-        ]
+        )
         return [
-            MarginalIntervals(*arrays, level, method)
-            for arrays in zip(found, *laid, strict=True)
+            MarginalIntervals(*of_graph, level, method)
+            for of_graph in zip(found, errors, low, high, strict=True)
         ]
 
 

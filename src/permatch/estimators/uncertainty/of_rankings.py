@@ -84,6 +84,7 @@ class RankingInference:
         is_counted = problem.shares > 0.0
         labels[~is_counted] = labels[is_counted][0]  # they have no gradient
         observed = Observed(
+            alpha=self._penalty(),
             units="queries",
             nobs=float(queries.weights[is_counted].sum()),
             clusters=np.unique(labels, return_inverse=True)[1].reshape(-1),
@@ -172,11 +173,11 @@ class RankingInference:
                 "positions are estimates. Use n_draws=200."
             )
         sizes = own.level_sizes
-        laid = [
+        errors, low, high = (
             np.repeat(part.reshape(own.size, -1) / sizes, sizes, axis=1) for part in parts
-        ]
+        )
         method = "draws" if n_draws else "delta"
-        return MarginalIntervals(own.marginals, *laid, level, method)
+        return MarginalIntervals(own.marginals, errors, low, high, level, method)
 
 
 def _documents_of(model: Any, X: Any) -> Any:

@@ -53,7 +53,8 @@ class Posterior:
     model : str
         Class of the model.
     units : str
-        What the likelihood is a product over: "graphs" or "queries".
+        What the likelihood is a product over: "graphs", "components" (of a single graph) or
+        "queries".
     nobs : float
         Their number, or the sum of their weights.
     n_clusters : int

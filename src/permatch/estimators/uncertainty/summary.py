@@ -3,15 +3,12 @@
 import textwrap
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from permatch._optional import require
 from permatch._types import FloatArray
-
-if TYPE_CHECKING:
-    from permatch.estimators.uncertainty.posterior import Posterior
 
 _WIDTH = 78
 
@@ -97,7 +94,7 @@ class Summary:
         return [list(row) for row in zip(self.names, *columns, strict=True)]
 
 
-def summarise(posterior: "Posterior", alpha: float) -> Summary:
+def summarise(posterior: Any, alpha: float) -> Summary:
     """Return the table of a posterior."""
     ends = posterior.conf_int(alpha)
     low, high = f"[{0.5 * alpha:.4g}", f"{1.0 - 0.5 * alpha:.4g}]"
