@@ -24,6 +24,7 @@ def edge_table_from_matches(
     matchings: Sequence[Any],
     probabilities: Sequence[FloatArray] | None = None,
     *,
+    intervals: Sequence[tuple[FloatArray, FloatArray]] | None = None,
     all_edges: bool = False,
     links_only: bool = False,
 ) -> dict[str, list[Any]]:
@@ -41,6 +42,8 @@ def edge_table_from_matches(
         a person.
     probabilities : sequence of arrays of shape (n_edges,), optional
         The probability of every pair of every graph, as from ``predict_marginals``.
+    intervals : sequence of pairs of arrays of shape (n_edges,), optional
+        The ends of an interval for each of these; nodes have none.
     all_edges : bool
         List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
         and unmatched nodes.
@@ -51,8 +54,9 @@ def edge_table_from_matches(
     -------
     dict of lists
         The id columns, named as in the table, then ``probability`` if given (of the link,
-        or of staying unmatched), then ``match`` if all pairs are listed, then ``decision``
-        if nodes are left to a person: link, unmatched or review.
+        or of staying unmatched), ``probability_low`` and ``probability_high`` if given,
+        then ``match`` if all pairs are listed, then ``decision`` if nodes are left to a
+        person: link, unmatched or review.
 
     Examples
     --------
@@ -79,9 +83,20 @@ def edge_table_from_matches(
                 f"per candidate pair; got {len(shapes)} arrays for {len(table.graphs)} "
                 "graphs, or other shapes."
             )
+    if intervals is not None and (
+        probabilities is None
+        or [tuple(map(np.shape, ends)) for ends in intervals]
+        != [((graph.n_edges,),) * 2 for graph in table.graphs]
+    ):
+        raise TableError(
+            "intervals must have a pair of arrays per graph of the table, with one number "
+            "per candidate pair each, and need probabilities; got other shapes, or none."
+        )
     has_decisions = any(is_open.any() for is_open in is_left_open)
     names = [*table.id_columns]
-    names += ["probability"] * (probabilities is not None) + ["match"] * all_edges
+    names += ["probability"] * (probabilities is not None)
+    names += ["probability_low", "probability_high"] * (intervals is not None)
+    names += ["match"] * all_edges
     names += ["decision"] * has_decisions
     if len(set(names)) < len(names):
         raise TableError(
@@ -91,12 +106,15 @@ def edge_table_from_matches(
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for g, graph in enumerate(table.graphs):
         chances = None if probabilities is None else np.asarray(probabilities[g], float)
-        answers = _Answers(graph, matchings[g], is_left_open[g], chances)
+        ends = None if intervals is None else intervals[g]
+        answers = _Answers(graph, matchings[g], is_left_open[g], chances, ends)
         rows = answers.rows(all_edges=all_edges, links_only=links_only)
         left, right = ([*table.left_ids[g], None], [*table.right_ids[g], None])
         lists = [[table.graph_ids[g]] * len(rows[0])] * (len(table.id_columns) == 3)
         lists += [[left[i] for i in rows[0].tolist()], [right[j] for j in rows[1].tolist()]]
         lists += [] if chances is None else [rows[2].tolist()]
+        for column in rows[5:] if intervals is not None else ():
+            lists.append([None if np.isnan(end) else end for end in column.tolist()])
         lists += [rows[3].astype(int).tolist()] if all_edges else []
         if has_decisions:
             lists.append(np.array(["", *_DECISIONS])[1 + rows[4]].tolist())
@@ -118,11 +136,14 @@ class _Answers:
         matching: IntArray,
         is_left_open: np.ndarray,
         chances: FloatArray | None,
+        ends: tuple[FloatArray, FloatArray] | None = None,
     ) -> None:
         structure = graph.structure
         self.left, self.right = structure.left, structure.right
         self.shape = graph.n_left, graph.n_right
         self.chances = np.zeros(graph.n_edges) if chances is None else graph.pick(chances)
+        nothing = np.full(graph.n_edges, np.nan)
+        self.ends = (nothing, nothing) if ends is None else tuple(map(graph.pick, ends))
         self.is_link = matching[self.left] == self.right
         self.is_left_open = is_left_open
         self.partners = matching
@@ -130,11 +151,11 @@ class _Answers:
     def rows(self, *, all_edges: bool, links_only: bool) -> list[np.ndarray]:
         """Return left node, right node, probability, match and decision of every row.
 
-        A node that is -1 is none.
+        A node that is -1 is none.  The last two are the ends of intervals, NaN for nodes.
         """
         edges = slice(None) if all_edges else self.is_link
         decision = np.where(self.is_link, _LINK, -1)
-        pairs = [self.left, self.right, self.chances, self.is_link, decision]
+        pairs = [self.left, self.right, self.chances, self.is_link, decision, *self.ends]
         parts = [[column[edges] for column in pairs]]
         if not links_only:
             parts += [self._nodes(0, all_edges), self._nodes(1, all_edges)]
@@ -157,7 +178,8 @@ class _Answers:
         alone = np.clip(1.0 - sums, 0.0, 1.0)
         decision = np.where(is_alone, _ALONE, np.where(is_taken, -1, _REVIEW))
         nodes = [listed, np.full(len(listed), -1)][:: 1 if side == 0 else -1]
-        return [*nodes, alone[listed], is_alone[listed], decision[listed]]
+        no_ends = [np.full(len(listed), np.nan)] * 2
+        return [*nodes, alone[listed], is_alone[listed], decision[listed], *no_ends]
 
 
 def write_matches(
@@ -166,6 +188,7 @@ def write_matches(
     matchings: Sequence[Any],
     probabilities: Sequence[FloatArray] | None = None,
     *,
+    intervals: Sequence[tuple[FloatArray, FloatArray]] | None = None,
     all_edges: bool = False,
     links_only: bool = False,
 ) -> None:
@@ -186,6 +209,8 @@ def write_matches(
         a person.
     probabilities : sequence of arrays of shape (n_edges,), optional
         The probability of every pair of every graph, as from ``predict_marginals``.
+    intervals : sequence of pairs of arrays of shape (n_edges,), optional
+        The ends of an interval for each of these; nodes have none.
     all_edges : bool
         List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
         and unmatched nodes.
@@ -208,7 +233,12 @@ def write_matches(
     c,
     """
     columns = edge_table_from_matches(
-        table, matchings, probabilities, all_edges=all_edges, links_only=links_only
+        table,
+        matchings,
+        probabilities,
+        intervals=intervals,
+        all_edges=all_edges,
+        links_only=links_only,
     )
     if not isinstance(path, str | Path):
         _write(path, columns, ",")

@@ -7,6 +7,7 @@ const totals = data.totals.map(unpack); // left nodes, right nodes, pairs, shown
 const sizes = unpack(data.sizes); // nodes of the component that this is a part of, or 0
 const expected = unpack(data.errors);
 const exact = unpack(data.is_exact);
+const withInterval = unpack(data.with_interval);
 const labelErrors = data.label_errors && unpack(data.label_errors);
 const ends = [unpack(data.rows), unpack(data.cols)];
 const chances = unpack(data.chances);
@@ -72,7 +73,7 @@ const describe = () => {
 
 const describeEdge = (edge) => {
   const words = [make("strong", {}, ...pairName(edge)), `: probability ${percent(chances[edge])}`];
-  if (low && !exact[open]) words.push(` (${interval(edge)}, ${data.interval})`);
+  if (low && withInterval[open]) words.push(` (${interval(edge)}, ${data.interval})`);
   if (pairChances) words.push(`, ${percent(pairChances[edge])} by itself`);
   words.push(`; ${data.words[decisions[edge]]}.`);
   if (labels && LABELS[labels[edge]]) words.push(` Labelled: ${LABELS[labels[edge]]}.`);
@@ -238,7 +239,7 @@ const listPairs = () => {
   byId("pair-table").tBodies[0].replaceChildren(...edges.slice(0, nPairs).map((edge, k) => {
     const row = make("tr", {}, make("th", { scope: "row" }, rowButton({ edge }, pairName(edge), k === 0)),
       make("td", {}, percent(chances[edge])));
-    if (low) row.append(make("td", {}, exact[open] ? "exact" : interval(edge)));
+    if (low) row.append(make("td", {}, withInterval[open] ? interval(edge) : "exact"));
     if (pairChances) row.append(make("td", {}, percent(pairChances[edge])));
     row.append(make("td", { class: "words" }, data.words[decisions[edge]]));
     if (labels) row.append(make("td", { class: "words" }, LABELS[labels[edge]]));

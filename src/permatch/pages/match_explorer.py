@@ -129,6 +129,7 @@ def match_data(
         "sizes": pack(divided.sizes[own], np.int32),
         "errors": pack(view.expected_errors[own], np.float32),
         "is_exact": pack(view.is_exact[own], np.uint8),
+        "with_interval": pack(view.with_interval[own], np.uint8),
         "label_errors": None
         if view.label_errors is None
         else pack(view.label_errors[own], np.int32),

@@ -58,6 +58,9 @@ class MatchView:
         NaN where it is not known.
     low, high : ndarray of shape (n_edges,), optional
         Ends of an interval for every probability, `interval` in words.
+    is_for_weights : bool
+        Whether intervals are due to the weights of a model; otherwise to inference that is
+        not exact.
     pair_chances : ndarray of shape (n_edges,), optional
         The probability of every pair seen by itself.
     labels : ndarray of shape (n_edges,), optional
@@ -91,12 +94,18 @@ class MatchView:
     low: FloatArray | None = None
     high: FloatArray | None = None
     interval: str = ""
+    is_for_weights: bool = False
     pair_chances: FloatArray | None = None
     labels: IntArray | None = None
     n_best: int = 10
     only: IntArray | None = None
     node: str = "node"
     matchings: tuple[str, str] = ("matching", "matchings")
+
+    @property
+    def with_interval(self) -> BoolArray:
+        """Which components have intervals to show, (n_components,)."""
+        return ~self.is_exact | self.is_for_weights
 
     @property
     def structure(self) -> Structure:

@@ -11,6 +11,7 @@ from permatch.assignment import best_assignment
 from permatch.datasets import EdgeTable
 from permatch.decoding.bayes import bayes_assignment
 from permatch.estimators import BaseMatcher
+from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.inference import InferenceResult, find_engine, require_marginals
 from permatch.labels import check_known
 from permatch.pages.explorer_page import count, percent
@@ -62,6 +63,9 @@ def model_view(
     name = _name(names)
     features = np.concatenate([graph.edge_features for graph in table.graphs])
     low, high, interval = _intervals(result)
+    posterior = getattr(model, "posterior_", None) if result.is_exact else None
+    if posterior is not None:
+        low, high, interval = _of_weights(model, table, posterior, part)
     view = MatchView(
         name=name,
         title=f"Matchings of {name}" if name else "Matchings",
@@ -82,6 +86,7 @@ def model_view(
         low=low,
         high=high,
         interval=interval,
+        is_for_weights=posterior is not None,
         labels=_labels(table, part),
         n_best=n_best,
     )
@@ -161,6 +166,18 @@ def _intervals(
     chances = result.marginals
     low, high = (np.clip(chances + sign * reach, 0.0, 1.0) for sign in (-1.0, 1.0))
     return low, high, "two standard errors"
+
+
+def _of_weights(
+    model: Any, table: EdgeTable, posterior: Posterior, part: Selection
+) -> tuple[FloatArray, FloatArray, str]:
+    """Return intervals due to the uncertainty of the weights, and their name."""
+    found = model.predict_marginals(table.graphs, uncertainty=posterior)
+    pairs = list(zip(table.graphs, found, strict=True))
+    low = np.concatenate([graph.pick(one.low) for graph, one in pairs])
+    high = np.concatenate([graph.pick(one.high) for graph, one in pairs])
+    words = f"95 %, {posterior.interval_name} of the weights"
+    return low[part.edges], high[part.edges], words
 
 
 def _name(names: list[str]) -> str:

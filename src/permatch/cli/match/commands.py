@@ -12,6 +12,7 @@ from permatch.cli.match.options import (
     Columns,
     Decision,
     Edges,
+    Inference,
     Learner,
     NoProbabilities,
     Use,
@@ -28,8 +29,10 @@ from permatch.cli.match.steps import (
     count_parts,
     decide,
     divide,
+    infer_and_save,
     load_for,
     note_parts,
+    pair_intervals,
     pair_probabilities,
     read_table,
 )
@@ -100,6 +103,7 @@ def fit(
             help="A second table: with --cv to choose alpha, otherwise only reported.",
         ),
     ] = None,
+    inference: Inference = None,
     *,
     penalty: Penalty,
     learner: Learner,
@@ -122,10 +126,13 @@ def fit(
       permatch match fit train.csv --model model.json
       permatch match fit train.csv -m model.json --cv --jobs -1
       permatch match fit train.csv -m model.json --cv --valid valid.csv
+      permatch match fit train.csv -m model.json --inference sandwich
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
     """
     options = learner.options(penalty)
+    if inference is not None and learner.estimator != "map":
+        raise typer.BadParameter("--inference needs --estimator map.")
     read_as = columns.read_as("required")
     with nothing_written_if_interrupted():
         check_target(model_file, "--model", edges, valid)
@@ -146,6 +153,8 @@ def fit(
         model.columns_ = columns_of(table, read_as)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
+        if inference is not None:
+            infer_and_save(model, model_file, data, inference)
         summary = describe_fit(model, table, held_out, str(model_file), seconds)
         print_summary(summary, as_json, show_fit)
 
@@ -166,6 +175,10 @@ def predict(
         bool, flag("--links-only", help="Leave out the nodes that stay unmatched.")
     ] = False,
     no_probabilities: NoProbabilities = False,
+    intervals: Annotated[
+        bool,
+        flag("--intervals", help="Add 95 % intervals of the probabilities of pairs."),
+    ] = False,
     *,
     decision: Decision,
     use: Use,
@@ -183,6 +196,10 @@ def predict(
     --threshold all pairs above a probability are links; the precision and
     recall to expect are reported.
 
+    --intervals adds the columns probability_low and probability_high: how
+    sure a probability is, given how sure the weights are.  The model must be
+    fitted with --inference.
+
     [bold]Examples[/bold]
 
       permatch match predict model.json new.csv
@@ -191,11 +208,13 @@ def predict(
       permatch match predict model.json new.csv --decode bayes --abstain 0.1
       permatch match predict model.json new.csv --threshold 0.9 2> expected.txt
       permatch match predict model.json new.csv --marginals > pairs.csv
+      permatch match predict model.json new.csv --intervals --out links.csv
     """  # fmt: skip
     decision.check(has_probabilities=not no_probabilities)
-    if no_probabilities and marginals:
+    if no_probabilities and (marginals or intervals):
         raise typer.BadParameter(
-            "--marginals needs probabilities; drop --no-probabilities."
+            f"{'--marginals' if marginals else '--intervals'} needs probabilities; drop "
+            "--no-probabilities."
         )
     with nothing_written_if_interrupted():
         if out is not None:
@@ -204,10 +223,17 @@ def predict(
         from permatch.datasets import write_matches
 
         chances = None if no_probabilities else pair_probabilities(model, table)
+        ends = pair_intervals(model, table) if intervals else None
         matchings = decide(model, table, chances, decision)
         target = standard_output() if out is None else out
         write_matches(
-            target, table, matchings, chances, all_edges=marginals, links_only=links_only
+            target,
+            table,
+            matchings,
+            chances,
+            intervals=ends,
+            all_edges=marginals,
+            links_only=links_only,
         )
 
 

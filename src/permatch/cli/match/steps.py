@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import typer
@@ -111,6 +111,27 @@ def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatAr
     """Return the probability of every candidate pair of every graph."""
     with advice(table):
         return model.predict_marginals(table.graphs)
+
+
+def pair_intervals(
+    model: "BaseMatcher", table: "EdgeTable"
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the ends of the intervals of all probabilities of every graph."""
+    posterior = getattr(model, "posterior_", None)
+    if posterior is None:
+        raise typer.BadParameter(
+            "--intervals needs a model that knows how sure its weights are; this one does "
+            "not. Fit it with --inference sandwich."
+        )
+    with advice(table):
+        found = cast("Any", model).predict_marginals(table.graphs, uncertainty=posterior)
+    return [(one.low, one.high) for one in found]
+
+
+def infer_and_save(model: Any, path: Path, table: "EdgeTable", cov_type: str) -> None:
+    """Find out how sure the weights of a fitted model are, and save that with it."""
+    model.inference(table.graphs, table.matchings, cov_type=cov_type)
+    model.save(path)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Numbers in words and tables, and the report of any fit."""
 
 from decimal import Decimal
+from math import isnan
 from typing import Any
 
 from rich.console import Console
@@ -32,6 +33,8 @@ def describe_model(
             for name, coef, scale in zip(names, model.coef_, model.scale_, strict=True)
         ],
     }
+    if hasattr(model, "posterior_"):
+        _add_errors(summary, model.posterior_)
     if hasattr(model, "cv_results_"):
         results = model.cv_results_
         columns = (results["alphas"], results["mean_score"], results["std_score"])
@@ -42,6 +45,24 @@ def describe_model(
             for alpha, mean, spread in zip(*columns, strict=True)
         ]
     return summary
+
+
+def _add_errors(summary: dict[str, Any], posterior: Any) -> None:
+    """Add standard errors and intervals to the coefficients, and what they mean."""
+    columns = posterior.bse.tolist(), *posterior.conf_int().T.tolist()
+    for row, *figures in zip(summary["coefficients"], *columns, strict=False):
+        names = "standard_error", "low", "high"
+        row |= {
+            name: None if isnan(figure) else figure
+            for name, figure in zip(names, figures, strict=True)
+        }
+    summary["inference"] = {
+        "cov_type": posterior.cov_type,
+        "interval": f"95 % {posterior.interval_name}",
+        posterior.units: posterior.nobs,
+        "clusters": posterior.n_clusters,
+        "notes": list(posterior.notes),
+    }
 
 
 def add_ending(table: Table, summary: dict[str, Any]) -> None:
@@ -65,7 +86,9 @@ def show_path(console: Console, summary: dict[str, Any], title: str) -> None:
     coefficients = summary["coefficients"]
     more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)
     console.print(f"\n[bold]coefficients{more}[/bold]")
-    console.print(coefficient_table(coefficients))
+    console.print(coefficient_table(coefficients, summary.get("inference")))
+    for note in summary.get("inference", {}).get("notes", ()):
+        console.print(f"note: {note}", style="dim", markup=False)
 
 
 def path_table(path: list[dict[str, float]], chosen: float) -> Table:
@@ -84,15 +107,21 @@ def path_table(path: list[dict[str, float]], chosen: float) -> Table:
     return table
 
 
-def coefficient_table(coefficients: list[dict[str, Any]]) -> Table:
-    """Return the coefficients, the largest first."""
-    table = plain_table("feature", "coefficient", "per standard deviation")
+def coefficient_table(
+    coefficients: list[dict[str, Any]], inference: dict[str, Any] | None = None
+) -> Table:
+    """Return the coefficients, the largest first, with intervals if they are known."""
+    headers = ["feature", "coefficient", "per standard deviation"]
+    table = plain_table(*headers, *([inference["interval"]] if inference else []))
     table.columns[0].justify = "left"
     table.columns[0].overflow = "fold"
     for row in sorted(coefficients, key=lambda row: -abs(row["per_deviation"]))[:MAX_ROWS]:
-        table.add_row(
-            Text(row["feature"]), f"{row['coef']:.6g}", f"{row['per_deviation']:.4g}"
-        )
+        cells = [f"{row['coef']:.6g}", f"{row['per_deviation']:.4g}"]
+        if inference:
+            is_held = row["low"] is None
+            ends = "at a bound" if is_held else f"{row['low']:.4g} to {row['high']:.4g}"
+            cells.append(ends)
+        table.add_row(Text(row["feature"]), *cells)
     return table
 
 
