@@ -253,9 +253,9 @@ def test_ctrl_c_on_the_path_keeps_the_best_so_far(n_calls, rng, monkeypatch):
 
 BAD_OPTIONS = {
     "alphas empty": ({"alphas": []}, "at least one number"),
-    "alphas number": ({"alphas": 0.1}, "sequence of numbers; got 0.1"),
+    "alphas number": ({"alphas": 0.1}, "sequence of numbers, or 'evidence'; got 0.1"),
     "alphas negative": ({"alphas": [1.0, -1.0]}, "every alpha must.*got -1.0"),
-    "alphas text": ({"alphas": "auto"}, "sequence of numbers; got 'auto'"),
+    "alphas text": ({"alphas": "auto"}, "sequence of numbers, or 'evidence'; got 'auto'"),
     "scoring": ({"scoring": "accuracy"}, "'hamming', 'log_likelihood'; got 'accuracy'"),
     "one fold": ({"cv": 1}, "cv must be a whole number of at least 2, got 1"),
     "too many folds": ({"cv": 31}, "at most the number of graphs, 30; got 31.*validation="),

@@ -14,6 +14,8 @@ from permatch.estimators.rank_match import RankMatch
 from permatch.estimators.rank_match_cv import DORMCV, QueryRidgeCV, RankMatchCV
 from permatch.estimators.ranker import BaseRanker
 from permatch.estimators.scaling import feature_scale
+from permatch.estimators.uncertainty.intervals import MarginalIntervals
+from permatch.estimators.uncertainty.posterior import Posterior
 
 __all__ = [
     "DORM",
@@ -23,8 +25,10 @@ __all__ = [
     "LinearRanker",
     "MAPMatching",
     "MAPMatchingCV",
+    "MarginalIntervals",
     "MaxMarginMatching",
     "MaxMarginMatchingCV",
+    "Posterior",
     "QueryRidge",
     "QueryRidgeCV",
     "QueryScaler",

@@ -7,7 +7,7 @@ a validation set, which never trains, the model of the path is kept.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -138,12 +138,28 @@ class AlphaSearch(LinearModel):
     cv_results_: dict[str, Any] = field(init=False)
     coef_path_: FloatArray = field(init=False)
 
+    #: Whether there is a likelihood, so that alpha can be chosen by evidence.
+    _has_evidence: ClassVar[bool] = False
+
+    def _is_by_evidence(self, validation: Any) -> bool:
+        """Return whether alpha is chosen by evidence, without data held out."""
+        is_asked = self._has_evidence and isinstance(self.alphas, str)
+        if not is_asked or self.alphas != "evidence":
+            return False
+        if validation is not None:
+            raise InvalidOptionError(
+                "alphas='evidence' takes no validation set, as it holds no data out; got "
+                "one. Drop it, or give alphas to try."
+            )
+        return True
+
     def _check_alphas(self) -> list[float]:
         """Return the alphas to try from strong to weak, each once."""
         alphas = self._default_alphas() if self.alphas is None else self.alphas
         if isinstance(alphas, str) or not isinstance(alphas, Iterable):
+            or_evidence = ", or 'evidence'" if self._has_evidence else ""
             raise InvalidOptionError(
-                f"alphas must be a sequence of numbers; got {alphas!r}."
+                f"alphas must be a sequence of numbers{or_evidence}; got {alphas!r}."
             )
         checked = {check_number(alpha, "every alpha") for alpha in alphas}
         if not checked:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from permatch._validation import check_choice, check_count, check_weights
+from permatch._validation import check_choice, check_count, check_jobs, check_weights
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import (
@@ -20,10 +20,14 @@ from permatch.estimators.entity_folds import split_by_entity
 from permatch.estimators.fit_plan import EVALUATIONS, EVALUATIONS_NEAR
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.matcher import BaseMatcher
+from permatch.estimators.uncertainty.evidence import search_by_evidence
+from permatch.estimators.uncertainty.of_matchings import n_graphs
 from permatch.objectives import Parameters
 
 # Splits expected of a splitter, for estimates of time.
 _SPLITS = 5
+# Alphas that a search by evidence tries, likewise.
+_ALPHAS_OF_EVIDENCE = 20
 # Criteria to choose alpha by, and whether more is better.
 _SCORINGS = {"hamming": False, "log_likelihood": True}
 
@@ -32,7 +36,7 @@ _SCORINGS = {"hamming": False, "log_likelihood": True}
 class MatcherSearch(AlphaSearch, BaseMatcher):
     """A matcher that chooses alpha, then fits with it."""
 
-    alphas: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    alphas: Any = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     _: KW_ONLY
     scoring: str = "hamming"
 
@@ -69,6 +73,10 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         names = check_feature_names(feature_names, data[0][0].n_features)
         check_choice(self.scoring, "scoring", _SCORINGS)
         self._begin(data)
+        if self._is_by_evidence(validation):
+            problem = self._problem(data, check_jobs(self.n_jobs))
+            nobs = n_graphs(data, sample_weight)
+            return search_by_evidence(self, problem, nobs, {"feature_names_": names})
         if validation is None:
             splits = self._splits(data)
         else:
@@ -144,8 +152,10 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
 
     Parameters
     ----------
-    alphas : sequence of float
-        Strengths of the penalty to try.
+    alphas : sequence of float, or "evidence"
+        Strengths of the penalty to try.  "evidence" holds no graphs out: alpha is where the
+        probability of the data, the coefficients integrated out by Laplace's
+        approximation, is largest; needs exact inference.
     engine, budget, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs
         As in `MAPMatching`; the budget is that of all fits together.
     verbose : bool
@@ -165,7 +175,9 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     alpha_ : float
         The chosen alpha.
     best_score_ : float
-        Its mean score on held-out graphs.
+        Its mean score on held-out graphs, or its log-evidence.
+    log_evidence_ : float
+        With "evidence", or after `inference`: log-evidence at the chosen alpha.
     cv_results_ : dict of ndarray
         ``alphas`` (n_alphas,) from strong to weak; ``scores`` (n_alphas, n_splits), losses
         if `scoring` is one; ``mean_score`` and ``std_score`` (n_alphas,) over the splits;
@@ -199,7 +211,11 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
     (3, 5)
     """
 
+    _has_evidence = True
+
     def _n_evaluations(self) -> int:
+        if self._is_by_evidence(None):
+            return EVALUATIONS + EVALUATIONS_NEAR * _ALPHAS_OF_EVIDENCE
         n_splits = max(self.cv, 1) if isinstance(self.cv, int) else _SPLITS
         n_fits = len(self._check_alphas()) * n_splits
         return EVALUATIONS + EVALUATIONS_NEAR * n_fits

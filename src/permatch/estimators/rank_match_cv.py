@@ -29,9 +29,11 @@ class RankMatchCV(RankerSearch, RankMatch):
         Seed of the subsets and of the shuffled folds.
     n_jobs, verbose
         As in `RankMatch`.
-    alphas : sequence of float, optional
+    alphas : sequence of float, or "evidence", optional
         Strengths of the penalty to try; default: half decades from 1e-2 to 1e3 for "all",
-        and from 1e-4 to 1e1 for subsets and pairs.
+        and from 1e-4 to 1e1 for subsets and pairs.  "evidence", for "all", holds no
+        queries out: alpha is where the probability of the data, the coefficients
+        integrated out by Laplace's approximation, is largest.
     cv : int, splitter, or iterable of (train, test) arrays of row numbers
         A number means that many shuffled folds of whole queries.  A splitter gets the
         queries as groups.  Not used with a validation set.
@@ -45,7 +47,9 @@ class RankMatchCV(RankerSearch, RankMatch):
     alpha_ : float
         The chosen alpha.
     best_score_ : float
-        Its mean score on held-out queries.
+        Its mean score on held-out queries, or its log-evidence.
+    log_evidence_ : float
+        With "evidence", or after `inference`: log-evidence at the chosen alpha.
     cv_results_ : dict
         ``alphas``, ``scores`` (one row per alpha, one column per split), ``mean_score``,
         ``std_score`` and ``n_evaluations``.
@@ -66,6 +70,8 @@ class RankMatchCV(RankerSearch, RankMatch):
     >>> model.alpha_ in (0.1, 1.0, 10.0)
     True
     """
+
+    _has_evidence = True
 
     def _default_alphas(self) -> FloatArray:
         lowest = -2 if self.subset_size == "all" else -4

@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count
+from permatch._validation import check_count, check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import column_names
 from permatch.estimators.linear_ranker import LinearRanker, linear_scores
 from permatch.estimators.ranker import check_columns, name_features
+from permatch.estimators.uncertainty.evidence import search_by_evidence
+from permatch.estimators.uncertainty.of_rankings import n_queries
 from permatch.metrics import Measure, find_measure
 from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
 
@@ -57,9 +59,16 @@ class RankerSearch(AlphaSearch, LinearRanker):
             Itself.
         """
         scoring = check_scoring(self.scoring)
-        self._check_alphas()  # before the data are looked at
+        by_evidence = self._is_by_evidence(validation)
+        if not by_evidence:
+            self._check_alphas()  # before the data are looked at
         queries = self.scaled(check_queries(X, y, qid, group, sample_weight=sample_weight))
         names = name_features(X, feature_names, queries.n_features)
+        fitted = {"feature_names_": names, "columns_": column_names(X)}
+        if by_evidence:
+            problem: Any = self._problem(queries, check_jobs(self.n_jobs))
+            nobs = n_queries(self, problem, queries)
+            return search_by_evidence(self, problem, nobs, fitted)
         if validation is None:
             rows = query_rows(qid, group, queries.n_documents)
             splits = [
@@ -80,7 +89,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
             queries,
             splits,
             judge_on,
-            fitted={"feature_names_": names, "columns_": column_names(X)},
+            fitted=fitted,
             is_refitted=validation is None,
         )
 

@@ -87,7 +87,7 @@ class MatchingInference:
         labels = number_clusters(clusters, len(data[0]), "graphs")
         labels = np.unique(labels[data[2] > 0.0], return_inverse=True)[1].reshape(-1)
         problem = self._problem(data, check_jobs(self.n_jobs))
-        alpha, nobs, units = self._penalty(), _n_graphs(data, sample_weight), "graphs"
+        alpha, nobs, units = self._penalty(), n_graphs(data, sample_weight), "graphs"
         if len(labels) == 1 and self.unmatched_ == "any" and cov_type == "sandwich":
             problem, units = problem.by_component(), "components"
             labels = np.arange(len(problem.shares))
@@ -225,6 +225,6 @@ def parameter_names(parameters: Parameters, names: list[str] | None) -> tuple[st
     return (*found, *["unmatched intercept"] * parameters.is_any)
 
 
-def _n_graphs(data: DataSet, sample_weight: Any) -> float:
+def n_graphs(data: DataSet, sample_weight: Any) -> float:
     """Return the sum of the weights as they were given."""
     return float(len(data[0]) if sample_weight is None else np.sum(sample_weight))

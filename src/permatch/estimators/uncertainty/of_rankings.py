@@ -86,7 +86,7 @@ class RankingInference:
         observed = Observed(
             alpha=self._penalty(),
             units="queries",
-            nobs=float(queries.weights[is_counted].sum()),
+            nobs=_total_weight(problem, queries),
             clusters=np.unique(labels, return_inverse=True)[1].reshape(-1),
             names=tuple(feature_names(self.feature_names_, self.n_features_in_)),
             has_likelihood=has_likelihood,
@@ -178,6 +178,22 @@ class RankingInference:
         )
         method = "draws" if n_draws else "delta"
         return MarginalIntervals(own.marginals, errors, low, high, level, method)
+
+
+def n_queries(model: Any, problem: Any, queries: QuerySet) -> float:
+    """Return the sum of the weights of queries; refuse what is no likelihood."""
+    has_likelihood, why_not = _is_likelihood(model)
+    if not has_likelihood:
+        raise InvalidOptionError(
+            f"alphas='evidence' needs a likelihood of independent queries; {why_not}. Give "
+            "alphas to try."
+        )
+    return _total_weight(problem, queries)
+
+
+def _total_weight(problem: Any, queries: QuerySet) -> float:
+    """Return the sum of the weights of the queries that the objective counts."""
+    return float(queries.weights[problem.shares > 0.0].sum())
 
 
 def _documents_of(model: Any, X: Any) -> Any:
