@@ -5,6 +5,7 @@ from typing import Any
 import typer
 
 from permatch.cli.shared.terminal import Command, Group
+from reproduce.commands.alpha import alpha
 from reproduce.commands.everything import everything
 from reproduce.commands.house import house
 from reproduce.commands.linking import linking
@@ -63,6 +64,7 @@ app.command(cls=Command)(silhouettes)
 app.command(cls=Command)(house)
 app.command(cls=Command)(linking)
 app.command(cls=Command)(tracking)
+app.command(cls=Command)(alpha)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import permatch as pm
 from permatch.errors import MissingDependencyError
-from permatch.plots import learning_curve, matched_silhouettes, reliability
+from permatch.plots import coefficients, learning_curve, matched_silhouettes, reliability
 from permatch.plots.matching import BLUE, VERMILION
 
 pytest.importorskip("matplotlib", reason="needs matplotlib (extra 'plots')")
@@ -115,3 +116,25 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install '\.\[plots\]'"):
         learning_curve(ROWS)
+
+
+def test_coefficients_have_their_intervals(ax):
+    posterior = pm.Posterior(
+        names=("a", "b", "c"),
+        params=np.array([1.0, -2.0, 0.0]),
+        covariance=np.diag([1.0, 4.0, 0.0]),
+        is_fixed=np.array([False, False, True]),
+        cov_type="laplace",
+        model="MAPMatching",
+        units="graphs",
+        nobs=10.0,
+        n_clusters=10,
+        penalty=0.0,
+        llf=-1.0,
+    )
+    assert coefficients(posterior, alpha=0.05, ax=ax) is ax
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert ax.get_xlabel() == "coefficient, 95 % confidence interval"
+    (bars,) = ax.containers
+    low, high = np.array(bars.lines[2][0].get_segments())[:, :, 0].T
+    np.testing.assert_allclose(high - low, [2 * 1.959964, 4 * 1.959964, 0.0], rtol=1e-6)

@@ -1,5 +1,6 @@
 """Rows and predictions to matplotlib Axes; nothing is computed here that is not drawn."""
 
+from permatch.plots.coefficients import coefficients
 from permatch.plots.matching import (
     STYLES,
     learning_curve,
@@ -9,6 +10,7 @@ from permatch.plots.matching import (
 
 __all__ = [
     "STYLES",
+    "coefficients",
     "learning_curve",
     "matched_silhouettes",
     "reliability",
