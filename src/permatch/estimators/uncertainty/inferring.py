@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
-from permatch._validation import check_choice
+from permatch._types import IntArray
+from permatch._validation import check_choice, refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.estimators.convergence import warn_caller
 from permatch.estimators.uncertainty.covariance import (
@@ -58,7 +58,7 @@ def infer_posterior(
         scaled = laplace(found, observed.nobs, observed.names)
     else:
         scaled = sandwich(found, observed.nobs, observed.clusters, observed.names)
-    _compare(model, found, scaled, observed.names)
+    _compare(model, found, observed)
     units = problem.units()
     evidence = np.nan
     if observed.has_likelihood and alpha > 0.0 and found.is_free.all():
@@ -101,6 +101,7 @@ def number_clusters(clusters: Any, n_units: int, units: str) -> IntArray:
     """Return the cluster of every unit as a number from 0; by default its own."""
     if clusters is None:
         return np.arange(n_units)
+    refuse_masked(clusters, "clusters", InvalidOptionError)
     found = np.asarray(clusters)
     if found.shape != (n_units,):
         raise InvalidOptionError(
@@ -132,14 +133,12 @@ def _require_optimum(model: Any, alpha: float) -> None:
         )
 
 
-def _compare(
-    model: Any, found: Derivatives, covariance: FloatArray, names: tuple[str, ...]
-) -> None:
+def _compare(model: Any, found: Derivatives, observed: Observed) -> None:
     """Warn if the coefficients are not optimal for the data given."""
-    free = found.is_free
-    step = invert(found, names) @ found.gradient[free]
-    errors = np.sqrt(np.maximum(np.diag(covariance)[free], 0.0))
-    distance = np.max(np.abs(step) / np.maximum(errors, 1e-300), initial=0.0)
+    inverse = invert(found, observed.names)
+    step = inverse @ found.gradient[found.is_free]
+    errors = np.sqrt(np.diag(inverse) / observed.nobs)
+    distance = np.max(np.abs(step) / errors, initial=0.0)
     if distance <= _NEAR:
         return
     if not model.is_converged_:
