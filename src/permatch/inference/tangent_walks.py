@@ -45,14 +45,21 @@ def tangents_by_walks(reduced: Problem, directions: Columns, job: Job) -> Column
     tuple of ndarray
         Likewise.
     """
-    out = tuple(np.zeros_like(one) for one in directions)
+    out = nothing_like(directions)
     n_columns = directions[0].shape[1]
     for first in range(0, n_columns, LANES):
         last = min(first + LANES, n_columns)
-        block = tuple(_padded(one[:, first:last]) for one in directions)
+        edges, left, right = (_padded(one[:, first:last]) for one in directions)
+        block = edges, left, right
         for whole, part in zip(out, _solve_block(reduced, block, job), strict=True):
             whole[:, first:last] = part[:, : last - first]
     return out
+
+
+def nothing_like(values: Columns) -> Columns:
+    """Return zeros of the same shapes."""
+    edges, left, right = values
+    return np.zeros_like(edges), np.zeros_like(left), np.zeros_like(right)
 
 
 def seconds_of_walks(structure: Structure, n_columns: int, n_jobs: int = 1) -> FloatArray:
@@ -89,7 +96,7 @@ def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
     """Return the derivatives in `LANES` directions of a problem reduced by prices."""
     plan = frontier_plan(reduced.structure)
     largest = float(_log2_bytes(plan).max(initial=0.0))
-    found = tuple(np.zeros_like(one) for one in directions)
+    found = nothing_like(directions)
     lowest, ends = np.zeros(len(plan.width)), plan.tasks
 
     def solve(k: int) -> None:

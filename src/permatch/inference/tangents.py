@@ -39,6 +39,7 @@ from permatch.inference.tangent_samples import tangents_by_samples
 from permatch.inference.tangent_walks import (
     MOST_OPEN,
     Columns,
+    nothing_like,
     seconds_of_walks,
     tangents_by_walks,
 )
@@ -137,7 +138,7 @@ def infer_tangents(problem: Problem, directions: Directions, job: Job) -> Tangen
 def _infer(problem: Problem, directions: Directions, job: Job) -> Tangents:
     best = best_assignment(problem)
     reduced, along = best.reduced, _centred(problem, directions, best)
-    out = tuple(np.zeros_like(one) for one in along)
+    out = nothing_like(along)
     n_columns = along[0].shape[1]
     by_walks = seconds_of_walks(problem.structure, n_columns, job.n_jobs)
     by_minors = _seconds_of_minors(problem, n_columns)

@@ -217,7 +217,8 @@ class MatchingLikelihood:
                 coef, np.eye(len(coef)) if vectors is None else vectors
             )
         held = self.alpha * self._penalised
-        product = np.diag(held) if vectors is None else held[:, None] * vectors
+        along = np.eye(len(coef)) if vectors is None else vectors
+        product = held[:, None] * along
         methods: frozenset[str] = frozenset()
         error = 0.0
         for part, share in zip(self.parts, self._shares, strict=True):
