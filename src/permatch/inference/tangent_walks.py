@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Job, run_slices
 from permatch._types import FloatArray
 from permatch._validation import enough_memory
-from permatch.inference.frontier_limits import check_memory, check_width
 from permatch.kernels import frontier_logs as logs
 from permatch.kernels import frontier_tangent_logs as mean_kernel
 from permatch.kernels import frontier_tangents as kernel
 from permatch.kernels.frontier import LOST
-from permatch.kernels.frontier_plan import LINK, FrontierPlan, frontier_plan
+from permatch.kernels.frontier_plan import BEFORE, LINK, FrontierPlan, frontier_plan
 from permatch.kernels.frontier_steps import LANES
 from permatch.problems import Problem, Structure
 
@@ -45,21 +45,44 @@ def tangents_by_walks(reduced: Problem, directions: Columns, job: Job) -> Column
     tuple of ndarray
         Likewise.
     """
-    out = tuple(np.zeros_like(one) for one in directions)
+    out = nothing_like(directions)
     n_columns = directions[0].shape[1]
     for first in range(0, n_columns, LANES):
         last = min(first + LANES, n_columns)
-        block = tuple(_padded(one[:, first:last]) for one in directions)
+        edges, left, right = (_padded(one[:, first:last]) for one in directions)
+        block = edges, left, right
         for whole, part in zip(out, _solve_block(reduced, block, job), strict=True):
             whole[:, first:last] = part[:, : last - first]
     return out
 
 
-def seconds_of_walks(structure: Structure, n_columns: int) -> FloatArray:
-    """Estimate the seconds of each component on one thread; infinite if too wide."""
+def nothing_like(values: Columns) -> Columns:
+    """Return zeros of the same shapes."""
+    edges, left, right = values
+    return np.zeros_like(edges), np.zeros_like(left), np.zeros_like(right)
+
+
+def seconds_of_walks(structure: Structure, n_columns: int, n_jobs: int = 1) -> FloatArray:
+    """Estimate the seconds of each component on one thread; infinite if it is too wide.
+
+    That is wider than `MOST_OPEN`, or needs more than half the memory that is left to each
+    of the threads.
+    """
     plan = frontier_plan(structure)
     seconds = _PER_BLOCK * -(-n_columns // LANES) * np.exp2(plan.log2_seconds)
-    return np.where(plan.width <= MOST_OPEN, seconds, math.inf)
+    is_able = plan.width <= MOST_OPEN
+    log2_bytes = _log2_bytes(plan)
+    if log2_bytes.max(initial=0.0) > math.log2(LITTLE):
+        share = 0.5 * available_memory() / max(n_jobs, 1)
+        is_able &= log2_bytes <= math.log2(max(share, 1.0))
+    return np.where(is_able, seconds, math.inf)
+
+
+def _log2_bytes(plan: FrontierPlan) -> FloatArray:
+    """Return log2 of the bytes of the tables of every component, none computed twice."""
+    sizes = np.concatenate([[0.0], np.cumsum(np.exp2(plan.steps[:-1, BEFORE]))])
+    entries = np.diff(sizes[plan.step_starts]) + np.exp2(plan.width + 2.0)
+    return np.log2(8.0 * (1 + LANES) * entries)
 
 
 def _padded(values: FloatArray) -> FloatArray:
@@ -71,13 +94,9 @@ def _padded(values: FloatArray) -> FloatArray:
 
 def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
     """Return the derivatives in `LANES` directions of a problem reduced by prices."""
-    structure = reduced.structure
-    plan = frontier_plan(structure)
-    check_width(structure, plan, MOST_OPEN)
-    at_once = min(job.n_jobs, max(len(plan.tasks) - 1, 1))
-    log2_bytes = plan.largest + math.log2((1 + LANES) * at_once)
-    check_memory(plan, log2_bytes, at_once)
-    found = tuple(np.zeros_like(one) for one in directions)
+    plan = frontier_plan(reduced.structure)
+    largest = float(_log2_bytes(plan).max(initial=0.0))
+    found = nothing_like(directions)
     lowest, ends = np.zeros(len(plan.width)), plan.tasks
 
     def solve(k: int) -> None:
@@ -102,7 +121,7 @@ def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
         )
 
     seconds = _PER_BLOCK * plan.seconds
-    with enough_memory(f"derivatives at width {plan.widest}", 2.0**log2_bytes):
+    with enough_memory(f"derivatives at width {plan.widest}", 2.0**largest):
         job.run(solve, len(ends) - 1, "second derivatives", seconds)
     for c in np.nonzero(lowest <= LOST)[0].tolist():
         _Walk(plan, c, reduced, directions).solve_by_logs(found)

@@ -17,6 +17,9 @@ were found:
     All second derivatives of the permanent in one walk of `Glynn`, whatever the number of
     directions: about 0.8 m times as long as inference.  For squares whose nodes must all
     be matched.  Signed sums, which are checked; where they lose digits, dual numbers.
+"exact samples"
+    For components too large for either of which exact samples can be drawn: estimates, with
+    their relative standard error.
 
 No array of edges x edges is made.
 """
@@ -25,21 +28,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permatch._parallel import Job
+from permatch._parallel import Job, interrupt_of
 from permatch._types import BoolArray, FloatArray
 from permatch.assignment import Assignment, best_assignment
-from permatch.errors import CapacityError
+from permatch.errors import CapacityError, SizeLimitError
 from permatch.inference.components import perfect_components
 from permatch.inference.exact import EXACT_TOL
 from permatch.inference.pair_minors import seconds_of_minors, tangents_by_minors
+from permatch.inference.tangent_samples import tangents_by_samples
 from permatch.inference.tangent_walks import (
+    MOST_OPEN,
     Columns,
+    nothing_like,
     seconds_of_walks,
     tangents_by_walks,
 )
-from permatch.problems import Problem
+from permatch.kernels.frontier_plan import frontier_plan
+from permatch.problems import Problem, Selection
 
-DUAL, MINORS = "dual numbers", "pair minors"
+DUAL, MINORS, SAMPLES = "dual numbers", "pair minors", "exact samples"
 # Doubles of directions that are copied for squares of one size at a time.
 _MOST_COPIED = 1 << 23
 
@@ -71,14 +78,17 @@ class Tangents:
         Of the marginals of edges.
     left, right : ndarray of shape (n_left, K), (n_right, K)
         Of the probabilities of staying unmatched.
-    method : str
-        How they were computed: "dual numbers", "pair minors", or both.
+    methods : frozenset of str
+        How they were computed: "dual numbers", "pair minors", "exact samples".
+    error : float
+        Largest relative standard error of the variance in a direction; 0 without samples.
     """
 
     edges: FloatArray
     left: FloatArray
     right: FloatArray
-    method: str
+    methods: frozenset[str]
+    error: float = 0.0
 
 
 def infer_tangents(problem: Problem, directions: Directions, job: Job) -> Tangents:
@@ -101,7 +111,7 @@ def infer_tangents(problem: Problem, directions: Directions, job: Job) -> Tangen
     Raises
     ------
     SizeLimitError
-        If a component is too wide for exact derivatives.
+        If a component is too wide for exact derivatives, and there are no exact samples.
 
     Examples
     --------
@@ -111,7 +121,7 @@ def infer_tangents(problem: Problem, directions: Directions, job: Job) -> Tangen
     >>> problem, _ = check_problem(np.zeros((1, 1)), 0.0, 0.0)
     >>> ones = np.ones((1, 1))
     >>> found = infer_tangents(problem, Directions(ones, 0 * ones, 0 * ones), Job())
-    >>> found.edges, found.left, found.method  # p (1 - p) of the only edge
+    >>> found.edges, found.left, *found.methods  # p (1 - p) of the only edge
     (array([[0.25]]), array([[-0.25]]), 'dual numbers')
     """
     if problem.has_capacities:
@@ -119,28 +129,74 @@ def infer_tangents(problem: Problem, directions: Directions, job: Job) -> Tangen
             "derivatives of marginals need nodes with at most one partner; this problem "
             "has capacities above 1. Set capacity_left and capacity_right to None."
         )
+    try:
+        return _infer(problem, directions, job)
+    except SystemError as err:
+        raise interrupt_of(err) from None
+
+
+def _infer(problem: Problem, directions: Directions, job: Job) -> Tangents:
     best = best_assignment(problem)
-    along = _centred(problem, directions, best)
-    out = tuple(np.zeros_like(one) for one in along)
-    is_left = np.ones(len(problem.structure.components), dtype=bool)
-    methods = set()
-    by_minors = _choose_minors(problem, along[0].shape[1])
-    if by_minors.any():
-        is_done = _solve_squares(best.reduced, by_minors, along[0], out[0], job)
-        is_left &= ~is_done
-        methods |= {MINORS} if is_done.any() else set()
-    if is_left.all():
+    reduced, along = best.reduced, _centred(problem, directions, best)
+    out = nothing_like(along)
+    n_columns = along[0].shape[1]
+    by_walks = seconds_of_walks(problem.structure, n_columns, job.n_jobs)
+    by_minors = _seconds_of_minors(problem, n_columns)
+    is_minors = by_minors < by_walks
+    methods, error = set(), 0.0
+    if is_minors.any():
+        is_done = _solve_squares(reduced, is_minors, along[0], out[0], job)
+        is_minors &= is_done  # where digits were lost, dual numbers take over
+        methods.add(MINORS)
+    is_walked = ~is_minors & np.isfinite(by_walks)
+    if is_walked.any():
         methods.add(DUAL)
-        out = tangents_by_walks(best.reduced, along, job)
-    elif is_left.any():
-        methods.add(DUAL)
-        part = best.reduced.select(np.nonzero(is_left)[0])
-        places = part.edges, part.left, part.right
-        own: Columns = (along[0][part.edges], along[1][part.left], along[2][part.right])
-        found = tangents_by_walks(part.problem, own, job)
-        for whole, place, values in zip(out, places, found, strict=True):
-            whole[place] = values
-    return Tangents(*out, " and ".join(sorted(methods)))
+        _solve_walks(reduced, is_walked, along, out, job)
+    for c in np.nonzero(~is_minors & ~is_walked)[0].tolist():
+        methods.add(SAMPLES)
+        part = reduced.select(np.array([c]))
+        try:
+            found = tangents_by_samples(part.problem, _pick(part, along), c, job)
+        except SizeLimitError as err:
+            raise _too_wide(part) from err
+        _put(part, found.tangents, out)
+        error = max(error, found.error)
+    return Tangents(*out, frozenset(methods), error)
+
+
+def _too_wide(part: Selection) -> SizeLimitError:
+    structure = part.problem.structure
+    width = int(frontier_plan(structure).width[0])
+    return SizeLimitError(
+        f"derivatives of marginals need components of width at most {MOST_OPEN}, or exact "
+        f"samples; the component of left node {part.left[0]} ({structure.n_left} x "
+        f"{structure.n_right} nodes) has a width of at least {width}. Leave out edges that "
+        "hardly matter, or fix known pairs."
+    )
+
+
+def _pick(part: Selection, values: Columns) -> Columns:
+    """Return the values of some components."""
+    return values[0][part.edges], values[1][part.left], values[2][part.right]
+
+
+def _put(part: Selection, values: Columns, out: Columns) -> None:
+    """Put the values of some components in their places."""
+    places = part.edges, part.left, part.right
+    for whole, place, own in zip(out, places, values, strict=True):
+        whole[place] = own
+
+
+def _solve_walks(
+    problem: Problem, chosen: BoolArray, along: Columns, out: Columns, job: Job
+) -> None:
+    """Fill the derivatives of some components by dual numbers."""
+    if chosen.all():  # no copy of the problem, whose plan is kept
+        for whole, own in zip(out, tangents_by_walks(problem, along, job), strict=True):
+            whole[:] = own
+        return
+    part = problem.select(np.nonzero(chosen)[0])
+    _put(part, tangents_by_walks(part.problem, _pick(part, along), job), out)
 
 
 def _centred(problem: Problem, directions: Directions, best: Assignment) -> Columns:
@@ -164,15 +220,13 @@ def _centred(problem: Problem, directions: Directions, best: Assignment) -> Colu
     return edges, left - shift, right - other
 
 
-def _choose_minors(problem: Problem, n_columns: int) -> BoolArray:
-    """Return the components that take less time by pair minors than by dual numbers."""
+def _seconds_of_minors(problem: Problem, n_columns: int) -> FloatArray:
+    """Estimate what each component takes by pair minors; infinite if it cannot."""
     sizes, _ = problem.structure.components.sizes
     is_perfect = perfect_components(problem)
-    if not is_perfect.any() or not n_columns:
-        return np.zeros(len(sizes), dtype=bool)
     known = {m: seconds_of_minors(m, n_columns) for m in np.unique(sizes).tolist()}
-    seconds = np.array([known[m] for m in sizes.tolist()])
-    return is_perfect & (seconds < seconds_of_walks(problem.structure, n_columns))
+    seconds = np.array([known[m] for m in sizes.tolist()], dtype=float)
+    return np.where(is_perfect, seconds, np.inf)
 
 
 def _solve_squares(

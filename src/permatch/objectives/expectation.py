@@ -25,7 +25,8 @@ class Curved:
     """Second derivatives times vectors, and how they were computed."""
 
     product: FloatArray  # (n_parameters, k)
-    methods: set[str]
+    methods: frozenset[str]
+    error: float  # relative standard error of what comes from samples, else 0
 
 
 def projected(rows: FloatArray, vectors: FloatArray | None) -> FloatArray:

@@ -151,11 +151,12 @@ class FeatureTable:
             projected(self.right, axes[n_edge:]),
         )
         found = infer_tangents(problem, along, job)
-        methods, edges, left, right = {found.method}, found.edges, found.left, found.right
+        edges, left, right = found.edges, found.left, found.right
+        methods, error = found.methods, found.error
         if self.is_open.any():
             some = Directions(along.edges[self.is_open], along.left, along.right)
             known = infer_tangents(self._consistent(problem), some, job)
-            methods.add(known.method)
+            methods, error = methods | known.methods, max(error, known.error)
             edges[self.is_open] -= known.edges
             left -= known.left
             right -= known.right
@@ -163,7 +164,7 @@ class FeatureTable:
         of_nodes = weighted_gram(self.left, structure.graph_of_left, shares, left)
         of_nodes += weighted_gram(self.right, structure.graph_of_right, shares, right)
         of_edges = weighted_gram(self.features, self.graph_of_edge, shares, edges)
-        return Curved(np.concatenate([of_edges, of_nodes]), methods)
+        return Curved(np.concatenate([of_edges, of_nodes]), methods, error)
 
     def settled(self) -> "FeatureTable":
         """Return the graphs without the nodes that have an open edge: labels are complete.

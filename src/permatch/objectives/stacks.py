@@ -113,7 +113,7 @@ class FeatureStack:
         own = weighted_gram(features, graphs, shares, found.edges)
         n_nodes = self.parameters.n_nodes
         width = n_nodes if vectors is None else 0
-        return Curved(np.pad(own, ((0, n_nodes), (0, width))), {found.method})
+        return Curved(np.pad(own, ((0, n_nodes), (0, width))), found.methods, found.error)
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine is exact here, as far as is known beforehand."""
