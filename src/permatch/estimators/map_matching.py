@@ -313,10 +313,15 @@ class LikelihoodProblem(MatchingProblem):
     def derivatives(self, alpha: float, coef: FloatArray) -> Derivatives:
         """Return what is known of the likelihood at some scaled coefficients."""
         objective = self.objective.with_alpha(alpha)
+        found = objective.evaluate(coef)
+        curved = objective.curvature(coef)
         return Derivatives(
             params=coef,
-            value=objective.value_and_grad(coef)[0],
-            hessian=objective.hessian(coef),
+            value=found.value,
+            hessian=curved.product,
+            method=curved.method,
+            is_exact=curved.is_exact and found.is_exact,
+            error=curved.error,
             gradients=objective.gradients(coef),
             shares=self.shares,
             penalties=np.where(self.is_penalised, alpha, 0.0),

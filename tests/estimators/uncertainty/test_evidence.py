@@ -75,7 +75,7 @@ def test_what_has_no_evidence(judged, rng):
     graphs, labels = planted(rng, 5, sizes=(3,))
     with pytest.raises(InvalidOptionError, match="needs coefficients without bounds"):
         pm.MAPMatchingCV("evidence", bounds="non-negative").fit(graphs, labels)
-    with pytest.raises(InvalidOptionError, match="need exact inference"):
+    with pytest.raises(InvalidOptionError, match="needs exact inference"):
         pm.MAPMatchingCV("evidence", engine="bethe").fit(graphs, labels)
 
 

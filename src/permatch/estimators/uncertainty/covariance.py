@@ -37,6 +37,9 @@ class Derivatives:
     shares: FloatArray  # of the units, (n,)
     penalties: FloatArray  # alpha, or 0 where there is no penalty, (p,)
     is_free: BoolArray  # whether the parameter may change, (p,)
+    method: str = "exact"  # of the second derivatives
+    is_exact: bool = True
+    error: float = 0.0  # relative standard error of second derivatives from samples
 
     @property
     def loss(self) -> float:

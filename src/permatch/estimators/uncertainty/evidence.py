@@ -48,6 +48,12 @@ class EvidenceFit:
         if optimum.is_interrupted:
             raise KeyboardInterrupt
         found = self.problem.derivatives(alpha, optimum.coef)
+        if not found.is_exact:
+            raise InvalidOptionError(
+                "alphas='evidence' needs exact inference; second derivatives are "
+                f"{found.method}. Give alphas to try, or use an exact engine (with "
+                "engine='auto', budget=None)."
+            )
         score = log_evidence(found, self.nobs)
         self.tried[decade] = Tried(score, self.problem.coef(optimum), optimum)
         return score

@@ -61,7 +61,8 @@ def infer_posterior(
     _compare(model, found, observed)
     units = problem.units()
     evidence = np.nan
-    if observed.has_likelihood and alpha > 0.0 and found.is_free.all():
+    has_evidence = observed.has_likelihood and found.is_exact and found.is_free.all()
+    if has_evidence and alpha > 0.0:
         evidence = log_evidence(found, observed.nobs)
     return Posterior(
         names=observed.names,
@@ -76,6 +77,7 @@ def infer_posterior(
         penalty=model._penalty(),
         llf=-observed.nobs * found.loss,
         log_evidence=evidence,
+        hessian_method=found.method,
         notes=(*_notes(found, observed, cov_type), *observed.notes),
     )
 
@@ -164,6 +166,16 @@ def _notes(found: Derivatives, observed: Observed, cov_type: str) -> list[str]:
         shown = ", ".join(held[:5]) + ", ..." * (len(held) > 5)
         notes.append(
             f"At a bound, so without an interval: {shown}. The others are given these."
+        )
+    if found.error > 0.0:
+        notes.append(
+            f"Second derivatives are estimates ({found.method}), with a relative standard "
+            f"error of {100 * found.error:.2g} %."
+        )
+    elif not found.is_exact:
+        notes.append(
+            f"Inference is approximate; second derivatives are {found.method}, and "
+            "standard errors are those of the approximation."
         )
     n_clusters = int(observed.clusters.max()) + 1
     if cov_type == "sandwich" and n_clusters < _CLUSTERS_PER_PARAMETER * len(found.params):

@@ -48,8 +48,9 @@ class MarginalIntervals:
         Ends of the intervals.
     level : float
         Probability that an interval holds the probability of the true weights.
-    method : {"delta", "draws"}
-        How the intervals were found.
+    method : {"delta", "draws", "delta, exact samples"}
+        How the intervals were found; by the last, derivatives are estimates, for components
+        too large for exact ones.
     """
 
     marginals: FloatArray

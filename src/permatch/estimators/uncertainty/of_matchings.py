@@ -163,12 +163,13 @@ class MatchingInference:
                 result = other.infer(find_engine(self.engine), self.n_jobs)
                 return np.concatenate([np.zeros(0), *other.on_edges(result.marginals)])
 
+            method = "draws"
             parts = drawn_intervals(posterior, infer, level, n_draws, rng)
         else:
             slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
             parts = delta_intervals(flat, posterior, slopes, level)
+            method = "delta" if slopes.is_exact else "delta, exact samples"
         ends = np.cumsum([graph.n_edges for graph in scored.graphs])[:-1]
-        method = "draws" if n_draws else "delta"
         errors, low, high = (
             [
                 _like(graph, own, like)
@@ -191,6 +192,7 @@ class _Slopes:
         self.scored, self.parameters = scored, parameters
         self.problem, _ = scored.problem
         self.job = Job(n_jobs)
+        self.is_exact = True  # so far
 
     def __call__(self, directions: FloatArray) -> FloatArray:
         """Return the derivatives (n_edges, k) in some directions (p, k)."""
@@ -205,7 +207,9 @@ class _Slopes:
             np.concatenate([graph.left_features @ left for graph in graphs]) + shift,
             np.concatenate([graph.right_features @ right for graph in graphs]) + shift,
         )
-        return infer_tangents(self.problem, along, self.job).edges
+        found = infer_tangents(self.problem, along, self.job)
+        self.is_exact &= found.error == 0.0
+        return found.edges
 
 
 def _like(graph: BipartiteGraph, values: FloatArray, like: FloatArray) -> FloatArray:

@@ -66,6 +66,9 @@ class Posterior:
     log_evidence : float
         Laplace's approximation of the logarithm of the probability of the data, the
         coefficients integrated out; NaN without a penalty, or where there is no likelihood.
+    hessian_method : str
+        How second derivatives were found: "exact" for rankings; for matchings those of
+        `permatch.inference.tangents`, or differences where inference is approximate.
     notes : tuple of str
         What to keep in mind.
 
@@ -96,6 +99,7 @@ class Posterior:
     penalty: float
     llf: float
     log_evidence: float = np.nan
+    hessian_method: str = "exact"
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
