@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import permatch as pm
 from permatch.errors import InvalidOptionError
@@ -10,6 +11,13 @@ from permatch.graphs import BipartiteGraph
 COEF = np.array([1.0, -0.5])
 LEVELS = np.repeat([2.0, 1.0, 0.0], [2, 2, 4])
 ENDS = ("unmatched_left", "unmatched_right")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small fits: threads of BLAS would only wait for each other."""
+    with threadpool_limits(1):
+        yield
 
 
 def labelled(rng, n_graphs, shape=(4, 4), ends=None):
