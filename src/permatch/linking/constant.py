@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 
@@ -91,8 +91,8 @@ class Counted(Protocol):
         """Return the expected number of links at a constant."""
         ...
 
-    def pilot(self) -> tuple[Self, Total] | None:
-        """Return a part of a large table, and the pair probabilities in it."""
+    def pilot(self) -> tuple[Solver, Total] | None:
+        """Return what solves a part of a large table, and the pair probabilities in it."""
         ...
 
     def most_links(self) -> int:
@@ -122,21 +122,25 @@ class OneTable:
         """Return the expected number of links at a constant."""
         return self.solver.total(offset)
 
-    def pilot(self) -> tuple["OneTable", Total] | None:
-        """Return a part of a large table, and the pair probabilities in it."""
+    def pilot(self) -> tuple[Solver, Total] | None:
+        """Return what solves a part of a large table, and the pair probabilities in it."""
         quick = self.solver.quick
         n_edges = self.solver.problem.structure.components.n_edges
         chosen = choose_pilot(n_edges[quick], self.size.n_edges)
         if chosen is None:
             return None
         problem, edges = self.solver.part(quick[chosen])
-        own = self.chances[edges]
-        return OneTable.of(self.solver.like(problem), own), Total.of(own)
+        return self.solver.like(problem), Total.of(self.chances[edges])
 
     def most_links(self) -> int:
         """Return the most links that the pairs allow."""
-        problem = self.solver.problem
-        return int(best_links(problem, np.ones(problem.structure.n_edges)).sum())
+        return most_links(self.solver)
+
+
+def most_links(solver: Solver) -> int:
+    """Return the most links that the pairs of a table allow."""
+    problem = solver.problem
+    return int(best_links(problem, np.ones(problem.structure.n_edges)).sum())
 
 
 def choose_pilot(n_edges: IntArray, n_whole: int) -> IntArray | None:
@@ -183,7 +187,7 @@ def find_constant(table: Counted, expected: Expected, base: float) -> float:
     return base + find_offset(count, wanted, search).offset
 
 
-def _counting(table: Counted, base: float) -> Counting:
+def _counting(table: Counted | Solver, base: float) -> Counting:
     def count(offset: float) -> Count:
         total = table.total(base + offset)
         return Count(total.number, total.variance)

@@ -1,5 +1,6 @@
 """`link`: from scored pairs to one-to-one probabilities and decisions."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from permatch._progress import Stages
@@ -13,9 +14,11 @@ from permatch.linking.checks import (
     warn_of_one_table,
 )
 from permatch.linking.constant import OneTable, find_constant
+from permatch.linking.link_parts import link_dataset
 from permatch.linking.links import Links
 from permatch.linking.models import load_model, model_columns
 from permatch.linking.pairs import choose_roles, read_pairs
+from permatch.linking.parted_links import PartedLinks
 from permatch.linking.sources import name_ids
 from permatch.linking.table import PairTable, Rules, warn_if
 
@@ -38,7 +41,8 @@ def link(
     budget: float | None = 5.0,
     random_state: int = 0,
     n_jobs: int | None = None,
-) -> Links:
+    out: str | Path | None = None,
+) -> "Links | PartedLinks":
     """Link the records of two tables one-to-one, from the probabilities of pairs.
 
     A pair classifier or a linker says of every pair by itself how likely it is that the two
@@ -153,6 +157,8 @@ def link(
         check_count(random_state, "random_state", 0),
         check_jobs(n_jobs),
     )
+    if out is not None:
+        return link_dataset(pairs, rules, out)
     with Stages("reading the pairs") as stages:
         table = PairTable.build(read_pairs(pairs, rules.roles), rules)
         warn_of_one_table(table.pairs)

@@ -57,6 +57,17 @@ def log_odds(pairs: ScoredPairs, highest: float = -np.inf) -> tuple[FloatArray, 
     return np.minimum(odds, most), chances
 
 
+def highest_odds(values: FloatArray, kind: str) -> float:
+    """Return the largest finite log-odds of weights or scores; ``-inf`` if none matter.
+
+    Those of probabilities are never larger than `LARGEST`.
+    """
+    if kind == "probability":
+        return -np.inf
+    highest = float(values[np.isfinite(values)].max(initial=-np.inf))
+    return highest * float(np.log(2.0)) if kind == "weight" else highest
+
+
 def probability_of(odds: FloatArray) -> FloatArray:
     """Return the probabilities of log-odds."""
     with np.errstate(over="ignore"):

@@ -86,7 +86,7 @@ class Solver:
     @property
     def kind(self) -> str:
         """What is solved, in words."""
-        return "one-to-one links" if self._loose is None else "these capacities"
+        return kind_of(self._loose is not None)
 
     @property
     def is_interrupted(self) -> bool:
@@ -181,7 +181,7 @@ class Solver:
         return edges if self._loose is None else self._loose.edges[edges]
 
     def like(self, problem: Problem) -> "Solver":
-        """Return a solver of another problem with the same options."""
+        """Return what solves another problem with the same options."""
         return Solver(problem, self._tol, self._budget, self._seed, self._job)
 
     def total(self, offset: float) -> Total:
@@ -295,6 +295,11 @@ class _Whole:
             (right[1], right[2]),
             is_exact,
         )
+
+
+def kind_of(has_capacities: bool) -> str:
+    """Say what is linked, in words."""
+    return "these capacities" if has_capacities else "one-to-one links"
 
 
 def _too_many(

@@ -10,7 +10,7 @@ Arrow            anything with ``__arrow_c_stream__``
 with the ids, and a probability, weight or score of every pair.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from permatch._cells import in_memory, quoted
 from permatch._optional import require
-from permatch.datasets.columns import Columns
 from permatch.errors import TableError
 
 #: Names of the columns where a source has none.
@@ -116,11 +115,11 @@ def _from_array(source: np.ndarray) -> Mapping[str, Any]:
     return {name: np.asarray(source[name]) for name in fields}
 
 
-def check_sources(columns: Columns) -> None:
+def check_sources(others: Mapping[str, Collection[Any]]) -> None:
     """Refuse pairs from other than two sources, where splink names them."""
-    if not columns.others:
+    if not others:
         return
-    one, other = (set(columns.others[name]) for name in SOURCES)
+    one, other = (set(others[name]) for name in SOURCES)
     every = sorted(map(str, one | other))
     if len(every) > 2:
         raise TableError(

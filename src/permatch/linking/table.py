@@ -45,6 +45,12 @@ class Rules:
         """The constant at which a pair by itself has the probability that it came with."""
         return 2.0 * self.unmatched
 
+    def solver(self, problem: Problem) -> Solver:
+        """Return what solves a problem."""
+        # Of the whole, not of its parts, is shown what goes on.
+        job = Job(self.n_jobs, progress=False)
+        return Solver(problem, self.tol, self.budget, self.seed, job)
+
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
@@ -94,9 +100,13 @@ class PairTable:
     @cached_property
     def solver(self) -> Solver:
         """Solves the problem at any constant."""
-        # Of the whole, not of its parts, is shown what goes on.
-        job, rules = Job(self.rules.n_jobs, progress=False), self.rules
-        return Solver(self.problem, rules.tol, rules.budget, rules.seed, job)
+        return self.rules.solver(self.problem)
+
+    @property
+    def row_numbers(self) -> IntArray:
+        """The numbers of the rows in the table that this is, or is a part of."""
+        rows = self.pairs.columns.rows
+        return np.arange(len(self.row_chances)) if rows is None else rows
 
     def link(self, offset: float, stages: Stages) -> tuple[Links, str]:
         """Return the links at a constant, and what to say if Ctrl-C has cut them short."""

@@ -1,0 +1,94 @@
+"""Linking tables larger than memory: part by part, each with whole components.
+
+pass 1        the ids: which records are connected, by union-find over hashes
+pass 2        the rows, dealt out to parts of whole components
+some more     the constant that keeps the expected number of links: sums over parts
+last          every part is linked, and written
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from permatch._progress import Stages
+from permatch._shards import Shards
+from permatch.distributed.disk import DiskShards
+from permatch.linking.checks import warn_of_one_table
+from permatch.linking.constant import find_constant
+from permatch.linking.ledger import Ledger, fingerprint
+from permatch.linking.pairs import read_pairs
+from permatch.linking.parted import PartedTable, PartRules, build_part, write_part
+from permatch.linking.parted_links import PartedLinks, links_on_disk
+from permatch.linking.sources import check_sources
+from permatch.linking.spill import PairStream, as_dataset, read_spilled, spill_pairs
+from permatch.linking.survey import Census, survey_rows
+from permatch.linking.table import Rules
+
+#: Pairs of a part, about; a component with more has a part of its own.
+PER_PART = 1_000_000
+
+
+def link_dataset(
+    source: Any, rules: Rules, out: str | Path, per_part: int = PER_PART
+) -> PartedLinks:
+    """Link a folder of Parquet files, or an Arrow dataset, and write links to a folder.
+
+    Parameters
+    ----------
+    source : path or pyarrow Dataset
+        The pairs.
+    rules : Rules
+        How to link them.
+    out : path
+        A new or empty folder, or one where this was begun before.
+    per_part : int
+        Pairs of a part, about.
+    """
+    stream = PairStream(as_dataset(source), rules.roles)
+    ledger = Ledger.open(out, fingerprint(rules, stream.identity, per_part))
+    with Stages("reading the pairs") as stages:
+        if "n_parts" not in ledger.state:
+            _deal(stream, ledger, per_part, stages)
+        state = ledger.state
+        how = PartRules(rules, stream.name, state["highest"])
+        files = ledger.pair_files(state["n_parts"])
+        if "offset" not in state:
+            ledger.note(offset=_constant(_shards(files, how, stages, "counting"), rules))
+        missing = ledger.missing()
+        shards = _shards([files[k] for k in missing], how, stages, "linking")
+        shards.map(write_part, state["offset"], ledger.folder)
+        ledger.clear_pairs()
+    is_one_to_one = rules.capacities == (1, 1)
+    return links_on_disk(ledger, rules.costs, is_one_to_one=is_one_to_one)
+
+
+def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> None:
+    """Find components, and write the rows of every part to a file."""
+    n_rows, census = len(stream), Census()
+    for table in stream.tables():
+        if not census.n_rows:
+            warn_of_one_table(read_pairs(table, stream.roles))
+        census.add(survey_rows(table, stream.roles))
+        stages.say(f"finding components: {census.n_rows:,} of {n_rows:,} pairs")
+    check_sources(census.others)
+    n_parts = census.groups.deal(per_part)
+    ledger.clear_pairs()
+    files = ledger.pair_files(n_parts)
+
+    def note(n_done: int) -> None:
+        stages.say(f"grouping pairs by component: {n_done:,} of {n_rows:,}")
+
+    spill_pairs(stream, census.groups, files, note)
+    ledger.note(n_parts=n_parts, highest=census.highest)
+
+
+def _shards(files: list[Path], how: PartRules, stages: Stages, what: str) -> Shards:
+    """Return the parts, each built anew in every pass."""
+    readers = [partial(read_spilled, file) for file in files]
+    shards = DiskShards(readers, files)
+    shards.passes.show = lambda text: stages.say(f"{what}: {text}")
+    return shards.derive(build_part, how)
+
+
+def _constant(shards: Shards, rules: Rules) -> float:
+    return find_constant(PartedTable(shards, rules), rules.expected, rules.base)
