@@ -14,7 +14,8 @@ from permatch.linking.checks import (
     warn_of_one_table,
 )
 from permatch.linking.constant import OneTable, find_constant
-from permatch.linking.link_parts import link_dataset
+from permatch.linking.dask_pairs import is_dask_frame
+from permatch.linking.link_parts import link_dataset, link_frame
 from permatch.linking.links import Links
 from permatch.linking.models import load_model, model_columns
 from permatch.linking.pairs import choose_roles, read_pairs
@@ -157,6 +158,8 @@ def link(
         check_count(random_state, "random_state", 0),
         check_jobs(n_jobs),
     )
+    if is_dask_frame(pairs):
+        return link_frame(pairs, rules, out)
     if out is not None:
         return link_dataset(pairs, rules, out)
     with Stages("reading the pairs") as stages:

@@ -6,18 +6,36 @@ some more     the constant that keeps the expected number of links: sums over pa
 last          every part is linked, and written
 """
 
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 from permatch._progress import Stages
 from permatch._shards import Shards
+from permatch.distributed.cluster import DaskShards
 from permatch.distributed.disk import DiskShards
+from permatch.errors import TableError
 from permatch.linking.checks import warn_of_one_table
 from permatch.linking.constant import find_constant
+from permatch.linking.dask_pairs import (
+    as_dask_frame,
+    first_rows,
+    shuffle_pairs,
+    take_census,
+    used_frame,
+)
 from permatch.linking.ledger import Ledger, fingerprint
 from permatch.linking.pairs import read_pairs
-from permatch.linking.parted import PartedTable, PartRules, build_part, write_part
+from permatch.linking.parted import (
+    PartedTable,
+    PartRules,
+    build_part,
+    figures_of_part,
+    link_part,
+    links_of_part,
+    write_part,
+)
 from permatch.linking.parted_links import PartedLinks, links_on_disk
 from permatch.linking.sources import check_sources
 from permatch.linking.spill import PairStream, as_dataset, read_spilled, spill_pairs
@@ -58,8 +76,71 @@ def link_dataset(
         shards = _shards([files[k] for k in missing], how, stages, "linking")
         shards.map(write_part, state["offset"], ledger.folder)
         ledger.clear_pairs()
-    is_one_to_one = rules.capacities == (1, 1)
-    return links_on_disk(ledger, rules.costs, is_one_to_one=is_one_to_one)
+    return links_on_disk(ledger, rules.costs, is_one_to_one=rules.is_one_to_one)
+
+
+def link_frame(
+    frame: Any, rules: Rules, out: str | Path | None = None, per_part: int = PER_PART
+) -> PartedLinks:
+    """Link a Dask DataFrame.
+
+    Parameters
+    ----------
+    frame : Dask DataFrame
+        The pairs.
+    rules : Rules
+        How to link them.
+    out : path, optional
+        A folder that all workers see, to write links to; else Dask holds them.
+    per_part : int
+        Pairs of a part, about.
+    """
+    frame = used_frame(frame, rules.roles)
+    ledger = None
+    if out is not None:
+        ledger = Ledger.open(out, fingerprint(rules, frame._name, per_part))
+    with Stages("finding components") as stages:
+
+        def note(n_done: int, n_all: int) -> None:
+            stages.say(f"finding components: partition {n_done} of {n_all}")
+
+        warn_of_one_table(read_pairs(first_rows(frame), rules.roles))
+        census = take_census(frame, rules.roles, note)
+        n_parts = _check(census, "the table").groups.deal(per_part)
+        how = PartRules(rules, "the table", census.highest)
+        stages.say(f"grouping {census.n_rows:,} pairs by component")
+        parts = shuffle_pairs(frame, how, census, n_parts)
+        del census
+        if ledger is None:
+            shards = _shown(DaskShards(parts), stages, "counting")
+            return _held_links(shards, _constant(shards, rules), rules, stages)
+        ledger.note(n_parts=n_parts)
+        if "offset" in ledger.state:
+            parts = [parts[k] for k in ledger.missing()]
+        shards = _shown(DaskShards(parts), stages, "counting")
+        if "offset" not in ledger.state:
+            ledger.note(offset=_constant(shards, rules))
+        _shown(shards, stages, "linking").map(
+            write_part, ledger.state["offset"], ledger.folder
+        )
+    return links_on_disk(ledger, rules.costs, is_one_to_one=rules.is_one_to_one)
+
+
+def _held_links(shards: Shards, offset: float, rules: Rules, stages: Stages) -> PartedLinks:
+    """Return links that Dask holds."""
+    linked = _shown(shards, stages, "linking").derive(link_part, offset)
+    figures = reduce(add, linked.map(figures_of_part))
+    links = linked.derive(links_of_part)
+    table = as_dask_frame(links)
+    return PartedLinks(table, figures, offset, rules.costs, links, rules.is_one_to_one)
+
+
+def _check(census: Census, name: str) -> Census:
+    """Refuse pairs from other than two sources, and none at all."""
+    check_sources(census.others)
+    if not census.n_rows:
+        raise TableError(f"at least one pair is required; {name} has no rows.")
+    return census
 
 
 def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> None:
@@ -70,8 +151,7 @@ def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> 
             warn_of_one_table(read_pairs(table, stream.roles))
         census.add(survey_rows(table, stream.roles))
         stages.say(f"finding components: {census.n_rows:,} of {n_rows:,} pairs")
-    check_sources(census.others)
-    n_parts = census.groups.deal(per_part)
+    n_parts = _check(census, stream.name).groups.deal(per_part)
     ledger.clear_pairs()
     files = ledger.pair_files(n_parts)
 
@@ -85,9 +165,13 @@ def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> 
 def _shards(files: list[Path], how: PartRules, stages: Stages, what: str) -> Shards:
     """Return the parts, each built anew in every pass."""
     readers = [partial(read_spilled, file) for file in files]
-    shards = DiskShards(readers, files)
-    shards.passes.show = lambda text: stages.say(f"{what}: {text}")
-    return shards.derive(build_part, how)
+    return _shown(DiskShards(readers, files), stages, what).derive(build_part, how)
+
+
+def _shown(shards: Shards, stages: Stages, what: str) -> Shards:
+    """Show what the passes over shards are for, and how far they are."""
+    shards.passes.show = lambda text: stages.say(f"{what} links: {text}")
+    return shards
 
 
 def _constant(shards: Shards, rules: Rules) -> float:

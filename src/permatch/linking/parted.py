@@ -76,11 +76,6 @@ def build_part(numbered: tuple[int, Any], how: PartRules) -> Part:
     return Part(number, PairTable.build(pairs, how.rules, how.highest))
 
 
-def part_size(part: Part) -> Size:
-    """Return what a search has to know of a part beforehand."""
-    return Size.of(part.solver, part.table.chances)
-
-
 def part_total(part: Part, offset: float) -> Total:
     """Return the expected number of links of a part at a constant."""
     return part.solver.total(offset)
@@ -105,8 +100,8 @@ class Quick:
     n_edges: IntArray
 
 
-def part_quick(part: Part) -> Quick:
-    """Return the components of a part that are quick to count."""
+def part_size(part: Part) -> tuple[Size, Quick]:
+    """Return what a search has to know of a part beforehand."""
     solver, table = part.solver, part.table
     structure = solver.problem.structure
     found = structure.components
@@ -115,7 +110,8 @@ def part_quick(part: Part) -> Quick:
     records = table.pairs.left[table.rows[edges]]
     # Rows are in order: the first of a record is where its number is new.
     first = table.row_numbers[np.unique(table.pairs.left, return_index=True)[1]]
-    return Quick(part.number, first[records], found.n_edges[solver.quick])
+    quick = Quick(part.number, first[records], found.n_edges[solver.quick])
+    return Size.of(solver, table.chances), quick
 
 
 def part_pilot(part: Part, chosen: dict[int, IntArray]) -> tuple[Problem, Total] | None:
@@ -148,9 +144,13 @@ class PartedTable:
     rules: Rules
 
     @cached_property
+    def _sizes(self) -> list[tuple[Size, Quick]]:
+        return self.shards.map(part_size)
+
+    @cached_property
     def size(self) -> Size:
         """What is known of it beforehand."""
-        return reduce(add, self.shards.map(part_size), Size())
+        return reduce(add, [size for size, _ in self._sizes], Size())
 
     @property
     def kind(self) -> str:
@@ -165,7 +165,7 @@ class PartedTable:
         """Return what solves a part of a large table, and the pair probabilities in it."""
         if self.size.n_edges < LARGE:
             return None
-        quick: list[Quick] = self.shards.map(part_quick)
+        quick = [one for _, one in self._sizes]
         starts = np.concatenate([one.starts for one in quick])
         order = np.argsort(starts, kind="stable")  # as if the table were whole
         n_edges = np.concatenate([one.n_edges for one in quick])[order]
@@ -200,18 +200,30 @@ def _joined(problems: Sequence[Problem]) -> Problem:
     )
 
 
-def link_part(part: Part, offset: float) -> Links:
-    """Return the links of a part at a constant, with the numbers of their rows."""
+def link_part(part: Part, offset: float) -> tuple[Links, Figures]:
+    """Return the links of a part at a constant, and what is counted of them.
+
+    They have the numbers of their rows in a column more, and no graph.
+    """
     with Stages("") as silent:
         links, remark = part.table.link(offset, silent)
-    if remark:  # what is left undecided by Ctrl-C would be decided next time
+    if remark:  # what Ctrl-C left undecided is decided next time
         raise KeyboardInterrupt
-    rows = part.table.row_numbers
-    return replace(links, table={**links.table, ROW: rows})
+    table = {**links.table, ROW: part.table.row_numbers}
+    return Links(table, links.offset, links.costs), links.figures
 
 
-def write_part(part: Part, offset: float, folder: Path) -> Figures:
-    """Write the links of a part at a constant, and return what is counted of them."""
-    links = link_part(part, offset)
-    write_table(links, part_file(folder, part.number), figures=asdict(links.figures))
-    return links.figures
+def write_part(part: Part, offset: float, folder: Path) -> None:
+    """Write the links of a part at a constant to a file of a folder."""
+    links, figures = link_part(part, offset)
+    write_table(links, part_file(folder, part.number), figures=asdict(figures))
+
+
+def links_of_part(linked: tuple[Links, Figures]) -> Links:
+    """Return the links of a part."""
+    return linked[0]
+
+
+def figures_of_part(linked: tuple[Links, Figures]) -> Figures:
+    """Return what is counted of the links of a part."""
+    return linked[1]

@@ -45,6 +45,11 @@ class Rules:
         """The constant at which a pair by itself has the probability that it came with."""
         return 2.0 * self.unmatched
 
+    @property
+    def is_one_to_one(self) -> bool:
+        """Whether no record may have two links."""
+        return self.capacities == (1, 1)
+
     def solver(self, problem: Problem) -> Solver:
         """Return what solves a problem."""
         # Of the whole, not of its parts, is shown what goes on.
