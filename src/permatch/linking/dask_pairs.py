@@ -31,11 +31,6 @@ from permatch.linking.survey import (
 _AT_ONCE, _PART = 16, "part"
 
 
-def is_dask_frame(source: Any) -> bool:
-    """Return whether something is a Dask DataFrame."""
-    return type(source).__module__.startswith("dask.") and hasattr(source, "to_delayed")
-
-
 def take_census(frame: Any, roles: PairRoles, note: Callable[[int, int], None]) -> Census:
     """Find the components of all pairs."""
     census = Census()
@@ -85,6 +80,12 @@ def _parts(frame: Any, roles: PairRoles, census: Census) -> Iterator[Any]:
 
 def used_frame(frame: Any, roles: PairRoles) -> Any:
     """Return a Dask DataFrame with the columns that matter."""
+    if not hasattr(frame, "columns"):
+        raise TableError(
+            "link takes pairs from Dask as a DataFrame, whose columns have names; got "
+            f"{type(frame).__name__}. Make one of it by dask.dataframe.from_delayed or "
+            "from_dask_array."
+        )
     return frame[columns_used([str(name) for name in frame.columns], roles)]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from permatch._progress import Stages
 from permatch._validation import check_count, check_jobs
 from permatch.decoding.bayes import LinkCosts
+from permatch.distributed.opening import is_dask
 from permatch.inference._options import check_budget, check_fraction
 from permatch.linking.checks import (
     check_costs,
@@ -14,7 +15,6 @@ from permatch.linking.checks import (
     warn_of_one_table,
 )
 from permatch.linking.constant import OneTable, find_constant
-from permatch.linking.dask_pairs import is_dask_frame
 from permatch.linking.link_parts import link_dataset, link_frame
 from permatch.linking.links import Links
 from permatch.linking.models import load_model, model_columns
@@ -158,7 +158,7 @@ def link(
         check_count(random_state, "random_state", 0),
         check_jobs(n_jobs),
     )
-    if is_dask_frame(pairs):
+    if is_dask(pairs):
         return link_frame(pairs, rules, out)
     if out is not None:
         return link_dataset(pairs, rules, out)

@@ -37,8 +37,8 @@ from permatch.linking.parted import (
     write_part,
 )
 from permatch.linking.parted_links import PartedLinks, links_on_disk
-from permatch.linking.sources import check_sources
-from permatch.linking.spill import PairStream, as_dataset, read_spilled, spill_pairs
+from permatch.linking.sources import as_dataset, check_sources
+from permatch.linking.spill import PairStream, read_spilled, spill_pairs
 from permatch.linking.survey import Census, survey_rows
 from permatch.linking.table import Rules
 

@@ -46,10 +46,9 @@ class PartedLinks:
     >>> pairs = {"left": ["a", "a", "b"], "right": ["x", "y", "y"]}
     >>> pairs = pyarrow.table(pairs | {"probability": [0.8, 0.3, 0.6]})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pairs_in, links_in = pathlib.Path(folder, "pairs"), pathlib.Path(folder, "links")
-    ...     pairs_in.mkdir()
-    ...     pyarrow.parquet.write_table(pairs, pairs_in / "1.parquet")
-    ...     links = pm.link(pairs_in, out=links_in)
+    ...     source, out = pathlib.Path(folder, "pairs.parquet"), pathlib.Path(folder, "links")
+    ...     pyarrow.parquet.write_table(pairs, source)
+    ...     links = pm.link(source, out=out)
     ...     print(len(links), links.figures.n_linked)
     ...     links.to_links()["decision"].tolist()
     3 2

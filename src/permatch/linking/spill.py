@@ -21,25 +21,6 @@ from permatch.linking.survey import ROW, columns_used, parts_of_rows
 _READ, _HELD = 1 << 18, 1 << 21
 
 
-def as_dataset(source: Any) -> Any:
-    """Return a folder of Parquet files as an Arrow dataset; a dataset as it is."""
-    if not isinstance(source, str | Path):
-        return source
-    folder, arrow = Path(source), require("pyarrow", "tables")
-    datasets = require("pyarrow.dataset", "tables", what="reading a folder of Parquet")
-    try:
-        found = datasets.dataset(folder, format="parquet")
-        if found.files:
-            return found
-        problem = "it holds none"
-    except (arrow.ArrowException, OSError) as err:
-        problem = f"pyarrow says: {str(err).rstrip('. ')}"
-    raise TableError(
-        f"{folder} must be a folder of Parquet files with the same columns; {problem}. "
-        "Convert other files to Parquet, or give a single file."
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class PairStream:
     """The rows of an Arrow dataset, in the order of its files."""
