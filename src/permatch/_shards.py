@@ -12,7 +12,9 @@ held in memory here, read from disk or on the workers of a Dask cluster in
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(eq=False)
@@ -100,6 +102,12 @@ class HeldShards(Shards):
         """Return the pairs ``(shard, function(shard, *arguments))``."""
         pairs = [(shard, function(shard, *arguments)) for shard in self.shards]
         return HeldShards(pairs, self.passes)
+
+
+def light(function: Function) -> Function:
+    """Mark a function that does not look at features, which then are not read from disk."""
+    vars(function)["is_light"] = True
+    return function
 
 
 def add_up(terms: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._shards import HeldShards, Shards
 from permatch._types import FloatArray
 from permatch._validation import check_jobs
 from permatch.estimators.base import LinearModel
@@ -27,8 +28,11 @@ class LinearRanker(LinearModel, BaseRanker):
     scale_features: bool
 
     def _fit(self, queries: QuerySet) -> Any:
+        return self._fit_shards(HeldShards([queries]))
+
+    def _fit_shards(self, shards: Shards) -> Any:
         alpha, options = self._check_alpha(), self._solver_options()
-        problem = self._problem(queries, check_jobs(self.n_jobs))
+        problem = self._problem(shards, check_jobs(self.n_jobs))
         return self._learn(problem, alpha, options)
 
     def _predict(self, documents: Any) -> FloatArray:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from permatch._shards import Shards
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
 from permatch.objectives.rank_losses import ObservedLoss
-from permatch.objectives.ranking import LinearRanking, LinearScores, spread_within_queries
-from permatch.objectives.whole_list import WholeListLikelihood
+from permatch.objectives.ranking import LinearRanking, spread_within_queries
 from permatch.optimizers import (
     BaseOptimum,
     BundleOptimum,
@@ -138,14 +138,17 @@ class MarginProblem(MatchingProblem, HingeProblem):
 class RankingProblem(LinearProblem):
     """A smooth loss over judged lists, minimised by quasi-Newton steps."""
 
-    linear: LinearScores
-    loss: Any
+    shards: Shards  # pairs of queries and the loss of their scores
+    n_jobs: int
+
+    def objective(self, alpha: float, form: str | None = None) -> LinearRanking:
+        """Return the objective at one alpha, for whole lists perhaps in another form."""
+        return LinearRanking(self.shards, self.scale, alpha, form=form, n_jobs=self.n_jobs)
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
-        objective = LinearRanking(self.linear, self.loss, alpha)
         begin = np.zeros(len(self.scale)) if start is None else start
-        return minimize(objective.value_and_grad, begin, **options)
+        return minimize(self.objective(alpha).value_and_grad, begin, **options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,12 +162,11 @@ class WholeListProblem(RankingProblem):
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
-        loss: WholeListLikelihood = self.loss
         begin = np.zeros(len(self.scale)) if start is None else start
-        first = self._minimize(loss.in_form("profile"), alpha, begin, options)
-        if not (loss.forms == "exact").any() or first.is_interrupted:
+        first = self._minimize("profile", alpha, begin, options)
+        if not self.fitted["forms_"]["exact"] or first.is_interrupted:
             return first
-        last = self._minimize(loss, alpha, first.coef, options)
+        last = self._minimize(None, alpha, first.coef, options)
         if not last.n_evaluations:  # interrupted at once
             return replace(
                 first, is_converged=False, is_interrupted=True, message=last.message
@@ -178,41 +180,36 @@ class WholeListProblem(RankingProblem):
         )
 
     def _minimize(
-        self,
-        loss: WholeListLikelihood,
-        alpha: float,
-        start: FloatArray,
-        options: dict[str, Any],
+        self, form: str | None, alpha: float, start: FloatArray, options: dict[str, Any]
     ) -> Optimum:
-        objective = LinearRanking(self.linear, loss, alpha)
+        value_and_grad = self.objective(alpha, form).value_and_grad
         if len(self.scale) > _MOST_FEATURES_FOR_NEWTON:
-            return minimize(objective.value_and_grad, start, **options)
-        documents, scale = self.linear.documents, self.scale
-
-        def hessian(coef: FloatArray) -> FloatArray:
-            curved = loss.hessian(self.linear.scores(coef), documents)
-            return curved / np.outer(scale, scale) + alpha * np.eye(len(scale))
-
-        return minimize_newton(objective.value_and_grad, hessian, start, **options)
+            return minimize(value_and_grad, start, **options)
+        curved = self.objective(alpha, "profile")
+        return minimize_newton(value_and_grad, curved.hessian, start, **options)
 
 
-def query_scale(queries: QuerySet, *, is_scaled: bool, n_jobs: int) -> FloatArray:
+def query_scale(shards: Shards, *, is_scaled: bool, n_jobs: int) -> FloatArray:
     """Return the spread of every feature within queries, or ones."""
     if not is_scaled:
-        return np.ones(queries.n_features)
-    return spread_within_queries(queries.documents, queries.starts, n_jobs)
+        return np.ones(shards.map(_count_features)[0])
+    return spread_within_queries(shards, n_jobs)
+
+
+def _count_features(queries: QuerySet) -> int:
+    return queries.n_features
 
 
 def ranking_problem(
-    queries: QuerySet, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
+    data: Shards, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
 ) -> LinearProblem:
     """Return the problem of linear scores with a loss over judged lists."""
-    scale = query_scale(queries, is_scaled=is_scaled, n_jobs=n_jobs)
-    linear = LinearScores(queries.documents, scale, n_jobs)
+    scale = query_scale(data, is_scaled=is_scaled, n_jobs=n_jobs)
     fitted = {"n_observations_": observed.n_observations} | observed.fitted
     if observed.has_kinks:
-        risk = LinearRanking(linear, observed.loss, 0.0).risk_and_subgradient
-        return HingeProblem(scale=scale, fitted=fitted, risk_and_subgradient=risk)
-    is_list = isinstance(observed.loss, WholeListLikelihood)
-    kind = WholeListProblem if is_list else RankingProblem
-    return kind(scale=scale, fitted=fitted, linear=linear, loss=observed.loss)
+        risk = LinearRanking(observed.shards, scale, 0.0, n_jobs=n_jobs)
+        return HingeProblem(
+            scale=scale, fitted=fitted, risk_and_subgradient=risk.risk_and_subgradient
+        )
+    kind = WholeListProblem if observed.has_forms else RankingProblem
+    return kind(scale=scale, fitted=fitted, shards=observed.shards, n_jobs=n_jobs)
