@@ -27,6 +27,11 @@ class DaskShards(Shards):
         dask = require("dask", "dask")
         return DaskShards(dask.persist(*self._shards), self.passes)
 
+    @property
+    def delayed(self) -> list[Any]:
+        """The shards, as Dask has them."""
+        return self._shards
+
     def some(self, numbers: Sequence[int]) -> "DaskShards":
         """Return some of the shards."""
         return DaskShards([self._shards[k] for k in numbers], self.passes)

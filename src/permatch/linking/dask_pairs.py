@@ -5,14 +5,14 @@ more; the components of the whole are found here, a few partitions at a time, an
 partition is told where its rows belong.  Dask moves them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from permatch._optional import require
 from permatch._types import IntArray
-from permatch.distributed.cluster import DaskShards
+from permatch.distributed.dask_shards import DaskShards
 from permatch.errors import TableError
 from permatch.linking.links import Links
 from permatch.linking.pairs import PairRoles
@@ -51,31 +51,20 @@ def _surveys(frame: Any, roles: PairRoles) -> Iterator[Survey]:
         yield from dask.compute(*tasks[first : first + _AT_ONCE])
 
 
-def shuffle_pairs(
-    frame: Any, how: PartRules, census: Census, n_parts: int
-) -> Sequence[Any]:
-    """Return the parts of a Dask DataFrame as delayed objects, a `Part` each."""
-    dask, dataframe = require("dask", "dask"), require("dask.dataframe", "dask")
-    roles = how.rules.roles
-    dealt = [
-        dask.delayed(_deal_partition)(partition, roles, census.starts[k], parts)
-        for k, (partition, parts) in enumerate(
-            zip(frame.to_delayed(), _parts(frame, roles, census), strict=True)
-        )
+def shuffle_pairs(frame: Any, how: PartRules, census: Census, n_parts: int) -> DaskShards:
+    """Return the parts of a Dask DataFrame, a `Part` each."""
+    dataframe = require("dask.dataframe", "dask")
+    roles, kind = how.rules.roles, np.min_scalar_type(n_parts)
+    told = [
+        (roles, first, census.groups.parts(survey.forest.first).astype(kind))
+        for first, survey in zip(census.starts, _surveys(frame, roles), strict=False)
     ]
+    dealt = DaskShards(frame.to_delayed()).derive_each(_deal_partition, told)
     meta = frame._meta.assign(**{ROW: np.int64(0), _PART: np.int64(0)})
-    whole = dataframe.from_delayed(dealt, meta=meta, verify_meta=False)
+    whole = dataframe.from_delayed(dealt.delayed, meta=meta, verify_meta=False)
     shuffled = whole.set_index(_PART, divisions=list(range(n_parts + 1)))
-    build = dask.delayed(_build_partition)
-    return [build(rows, k, how) for k, rows in enumerate(shuffled.to_delayed())]
-
-
-def _parts(frame: Any, roles: PairRoles, census: Census) -> Iterator[Any]:
-    """Yield, for every partition, the parts of its records, where its rows are."""
-    dask = require("dask", "dask")
-    for survey in _surveys(frame, roles):
-        parts = census.groups.parts(survey.forest.names)
-        yield dask.delayed(parts)
+    numbered = DaskShards(shuffled.to_delayed())
+    return numbered.derive_each(_build_partition, [(k, how) for k in range(n_parts)])
 
 
 def used_frame(frame: Any, roles: PairRoles) -> Any:
@@ -104,8 +93,8 @@ def as_dask_frame(links: DaskShards) -> Any:
     """Return shards of links as a Dask DataFrame."""
     dataframe = require("dask.dataframe", "dask")
     frames = links.derive(_as_frame)
-    (meta, *_) = frames.map(_beginning, 0)
-    return dataframe.from_delayed(frames.parts, meta=meta, verify_meta=False)
+    (meta,) = frames.some([0]).map(_beginning, 0)
+    return dataframe.from_delayed(frames.delayed, meta=meta, verify_meta=False)
 
 
 def _as_frame(links: Links) -> Any:
@@ -117,7 +106,7 @@ def _survey_partition(rows: Any, roles: PairRoles) -> Survey:
 
 
 def _deal_partition(rows: Any, roles: PairRoles, first: int, parts: IntArray) -> Any:
-    """Return rows with their numbers and parts, given those of their records."""
+    """Return rows with their numbers and parts, given those of their components."""
     table = as_arrow(rows)
     groups = group_rows(table, roles)
     groups.put(parts)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from permatch._optional import require
-from permatch._types import IntArray
+from permatch._types import BoolArray, IntArray
 from permatch.errors import SizeLimitError
 from permatch.kernels.streamed_components import (
     deal_components,
@@ -44,6 +44,16 @@ class Forest:
     names: IntArray
     roots: IntArray
     sizes: IntArray
+
+    @property
+    def is_root(self) -> BoolArray:
+        """Which nodes are the first of a component."""
+        return self.roots == np.arange(len(self.roots))
+
+    @property
+    def first(self) -> IntArray:
+        """The hash of the first node of every component."""
+        return self.names[self.is_root]
 
 
 class Grouping:
@@ -104,10 +114,9 @@ class Grouping:
 
     def merge(self, forest: "Forest") -> None:
         """Join what another grouping has joined."""
-        roots = forest.roots
-        weights = np.zeros(len(roots), dtype=np.int64)
-        weights[roots == np.arange(len(roots))] = forest.sizes
-        self.join(forest.names, forest.names[roots], weights)
+        weights = np.zeros(len(forest.roots), dtype=np.int64)
+        weights[forest.is_root] = forest.sizes
+        self.join(forest.names, forest.names[forest.roots], weights)
 
     @property
     def forest(self) -> "Forest":
@@ -133,8 +142,10 @@ class Grouping:
         return self._parts[nodes]
 
     def put(self, parts: IntArray) -> None:
-        """Set the part of every node, in order of first appearance."""
-        self._parts = parts
+        """Set the part of every component, in order of first appearance."""
+        forest = self.forest
+        numbers = np.cumsum(forest.is_root) - 1
+        self._parts = parts[numbers[forest.roots]]
 
 
 def _longer(values: IntArray, size: int) -> IntArray:

@@ -9,11 +9,11 @@ last          every part is linked, and written
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from permatch._progress import Stages
 from permatch._shards import Shards
-from permatch.distributed.cluster import DaskShards
+from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.disk import DiskShards
 from permatch.errors import TableError
 from permatch.linking.checks import warn_of_one_table
@@ -41,6 +41,8 @@ from permatch.linking.sources import as_dataset, check_sources
 from permatch.linking.spill import PairStream, read_spilled, spill_pairs
 from permatch.linking.survey import Census, survey_rows
 from permatch.linking.table import Rules
+
+Kind = TypeVar("Kind", bound=Shards)
 
 #: Pairs of a part, about; a component with more has a part of its own.
 PER_PART = 1_000_000
@@ -112,23 +114,20 @@ def link_frame(
         parts = shuffle_pairs(frame, how, census, n_parts)
         del census
         if ledger is None:
-            shards = _shown(DaskShards(parts), stages, "counting")
-            return _held_links(shards, _constant(shards, rules), rules, stages)
+            return _held_links(parts.persisted(), rules, stages)
         ledger.note(n_parts=n_parts)
-        if "offset" in ledger.state:
-            parts = [parts[k] for k in ledger.missing()]
-        shards = _shown(DaskShards(parts), stages, "counting")
         if "offset" not in ledger.state:
-            ledger.note(offset=_constant(shards, rules))
-        _shown(shards, stages, "linking").map(
-            write_part, ledger.state["offset"], ledger.folder
-        )
+            parts = parts.persisted()
+            ledger.note(offset=_constant(_shown(parts, stages, "counting"), rules))
+        missing = _shown(parts.some(ledger.missing()), stages, "linking")
+        missing.map(write_part, ledger.state["offset"], ledger.folder)
     return links_on_disk(ledger, rules.costs, is_one_to_one=rules.is_one_to_one)
 
 
-def _held_links(shards: Shards, offset: float, rules: Rules, stages: Stages) -> PartedLinks:
+def _held_links(parts: DaskShards, rules: Rules, stages: Stages) -> PartedLinks:
     """Return links that Dask holds."""
-    linked = _shown(shards, stages, "linking").derive(link_part, offset)
+    offset = _constant(_shown(parts, stages, "counting"), rules)
+    linked = _shown(parts, stages, "linking").derive(link_part, offset).persisted()
     figures = reduce(add, linked.map(figures_of_part))
     links = linked.derive(links_of_part)
     table = as_dask_frame(links)
@@ -168,7 +167,7 @@ def _shards(files: list[Path], how: PartRules, stages: Stages, what: str) -> Sha
     return _shown(DiskShards(readers, files), stages, what).derive(build_part, how)
 
 
-def _shown(shards: Shards, stages: Stages, what: str) -> Shards:
+def _shown(shards: Kind, stages: Stages, what: str) -> Kind:
     """Show what the passes over shards are for, and how far they are."""
     shards.passes.show = lambda text: stages.say(f"{what} links: {text}")
     return shards

@@ -46,9 +46,9 @@ class PartedLinks:
     >>> pairs = {"left": ["a", "a", "b"], "right": ["x", "y", "y"]}
     >>> pairs = pyarrow.table(pairs | {"probability": [0.8, 0.3, 0.6]})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     source, out = pathlib.Path(folder, "pairs.parquet"), pathlib.Path(folder, "links")
+    ...     source = pathlib.Path(folder, "pairs.parquet")
     ...     pyarrow.parquet.write_table(pairs, source)
-    ...     links = pm.link(source, out=out)
+    ...     links = pm.link(source, out=pathlib.Path(folder, "links"))
     ...     print(len(links), links.figures.n_linked)
     ...     links.to_links()["decision"].tolist()
     3 2
