@@ -58,6 +58,8 @@ def link(
         Arrow, or anything with ``__arrow_c_stream__``), a mapping of columns, a CSV, TSV or
         Parquet file, a result of splink, a pandas object whose MultiIndex holds the ids, as
         recordlinkage's, or an array with the fields ``pairs`` and ``score``, as dedupe's.
+        Also more than fits into memory: a Dask DataFrame, or with `out` a folder of Parquet
+        files, one such file or a pyarrow Dataset.
     left, right : str, optional
         The columns of the ids of the two records.  Default: ``unique_id_l`` and
         ``unique_id_r``, ``left`` and ``right``, or similar names.
@@ -106,11 +108,16 @@ def link(
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Exact probabilities do not depend on
         it; intervals that use up `budget` do.
+    out : path, optional
+        A folder to write links to, part by part, for pairs on disk or on Dask, whose
+        workers all have to see it.  After Ctrl-C the same call goes on where the last one
+        stopped.
 
     Returns
     -------
-    Links
-        A table with a row per pair, in the order of `pairs`.
+    Links or PartedLinks
+        A table with a row per pair, in the order of `pairs`; of a Dask DataFrame, or with
+        `out`, in parts.
 
     Raises
     ------
@@ -125,6 +132,11 @@ def link(
     seconds and 1 GB.  The constant is found by counting the expected links a few times;
     where components are too wide for exact counts, by belief propagation.  Intervals hold
     for the constant found.  Ctrl-C while intervals are narrowed keeps what is decided.
+
+    In parts, components are found by union-find over the ids, about 40 bytes for every
+    record, and each part of about a million pairs is linked on its own; `budget` is for
+    every part.  The answer is that in memory: to the last bit where both are exact and no
+    `model` scores the pairs, whose sums are rounded differently.
 
     Examples
     --------

@@ -15,7 +15,8 @@ from permatch._progress import Stages
 from permatch._shards import Shards
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.disk import DiskShards
-from permatch.errors import TableError
+from permatch.distributed.opening import is_on_disk
+from permatch.errors import InvalidOptionError, TableError
 from permatch.linking.checks import warn_of_one_table
 from permatch.linking.constant import find_constant
 from permatch.linking.dask_pairs import (
@@ -48,9 +49,7 @@ Kind = TypeVar("Kind", bound=Shards)
 PER_PART = 1_000_000
 
 
-def link_dataset(
-    source: Any, rules: Rules, out: str | Path, per_part: int = PER_PART
-) -> PartedLinks:
+def link_dataset(source: Any, rules: Rules, out: str | Path) -> PartedLinks:
     """Link a folder of Parquet files, or an Arrow dataset, and write links to a folder.
 
     Parameters
@@ -61,14 +60,17 @@ def link_dataset(
         How to link them.
     out : path
         A new or empty folder, or one where this was begun before.
-    per_part : int
-        Pairs of a part, about.
     """
+    if not is_on_disk(source):
+        raise InvalidOptionError(
+            "out= is for pairs on disk or on Dask, which are linked in parts; got "
+            f"{type(source).__name__}. Leave it out, and write the links by links.write."
+        )
     stream = PairStream(as_dataset(source), rules.roles)
-    ledger = Ledger.open(out, fingerprint(rules, stream.identity, per_part))
+    ledger = Ledger.open(out, fingerprint(rules, stream.identity, PER_PART))
     with Stages("reading the pairs") as stages:
         if "n_parts" not in ledger.state:
-            _deal(stream, ledger, per_part, stages)
+            _deal(stream, ledger, stages)
         state = ledger.state
         how = PartRules(rules, stream.name, state["highest"])
         files = ledger.pair_files(state["n_parts"])
@@ -81,9 +83,7 @@ def link_dataset(
     return links_on_disk(ledger, rules.costs, is_one_to_one=rules.is_one_to_one)
 
 
-def link_frame(
-    frame: Any, rules: Rules, out: str | Path | None = None, per_part: int = PER_PART
-) -> PartedLinks:
+def link_frame(frame: Any, rules: Rules, out: str | Path | None = None) -> PartedLinks:
     """Link a Dask DataFrame.
 
     Parameters
@@ -94,13 +94,11 @@ def link_frame(
         How to link them.
     out : path, optional
         A folder that all workers see, to write links to; else Dask holds them.
-    per_part : int
-        Pairs of a part, about.
     """
     frame = used_frame(frame, rules.roles)
     ledger = None
     if out is not None:
-        ledger = Ledger.open(out, fingerprint(rules, frame._name, per_part))
+        ledger = Ledger.open(out, fingerprint(rules, frame._name, PER_PART))
     with Stages("finding components") as stages:
 
         def note(n_done: int, n_all: int) -> None:
@@ -108,7 +106,7 @@ def link_frame(
 
         warn_of_one_table(read_pairs(first_rows(frame), rules.roles))
         census = take_census(frame, rules.roles, note)
-        n_parts = _check(census, "the table").groups.deal(per_part)
+        n_parts = _check(census, "the table").groups.deal(PER_PART)
         how = PartRules(rules, "the table", census.highest)
         stages.say(f"grouping {census.n_rows:,} pairs by component")
         parts = shuffle_pairs(frame, how, census, n_parts)
@@ -142,7 +140,7 @@ def _check(census: Census, name: str) -> Census:
     return census
 
 
-def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> None:
+def _deal(stream: PairStream, ledger: Ledger, stages: Stages) -> None:
     """Find components, and write the rows of every part to a file."""
     n_rows, census = len(stream), Census()
     for table in stream.tables():
@@ -150,7 +148,7 @@ def _deal(stream: PairStream, ledger: Ledger, per_part: int, stages: Stages) -> 
             warn_of_one_table(read_pairs(table, stream.roles))
         census.add(survey_rows(table, stream.roles))
         stages.say(f"finding components: {census.n_rows:,} of {n_rows:,} pairs")
-    n_parts = _check(census, stream.name).groups.deal(per_part)
+    n_parts = _check(census, stream.name).groups.deal(PER_PART)
     ledger.clear_pairs()
     files = ledger.pair_files(n_parts)
 
