@@ -74,10 +74,10 @@ class DaskShards(Shards):
 
         What lasts must not depend on data without a history, as scattered data are.
         """
-        delayed = require("dask", "dask").delayed
-        client = find_client()
+        dask = require("dask", "dask")
+        delayed, client = dask.delayed, find_client()
         if client is None or is_lasting:
-            sent = delayed(arguments, pure=False, traverse=False)
+            (sent,) = dask.persist(delayed(arguments, pure=False, traverse=False))
         else:
             (sent,) = client.scatter([_Sent(arguments)], broadcast=True, hash=False)
         call = delayed(_call, pure=False)
