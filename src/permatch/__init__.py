@@ -71,7 +71,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     )
     from permatch.known import Known
     from permatch.labels import EdgeLabels
-    from permatch.linking import Links, fit_links, link
+    from permatch.linking import Links, PartedLinks, fit_links, link
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
     from permatch.tracking import associate
@@ -101,6 +101,7 @@ __all__ = [
     "MaxMarginMatching",
     "MaxMarginMatchingCV",
     "Nesting",
+    "PartedLinks",
     "PathTree",
     "QueryRidge",
     "QueryRidgeCV",
@@ -154,6 +155,7 @@ _HOMES = {
     "MaxMarginMatching": "permatch.estimators",
     "MaxMarginMatchingCV": "permatch.estimators",
     "Nesting": "permatch.inference",
+    "PartedLinks": "permatch.linking",
     "PathTree": "permatch.inference",
     "QueryRidge": "permatch.estimators",
     "QueryRidgeCV": "permatch.estimators",

@@ -41,7 +41,7 @@ def open_collection(
         for k, part in enumerate(given)
     ]
     own = delayed(own_rows, pure=False)
-    whole = DaskShards([own(*part) for part in _with_neighbours(rows)]).persisted()
+    whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
     outlines = whole.map(_outline)
     contiguity = Contiguity()
     for k, (ids, _) in enumerate(outlines):
@@ -69,7 +69,7 @@ def _outline(rows: Rows) -> tuple[np.ndarray, int]:
     return query_ids(rows), rows.documents.shape[1]
 
 
-def _with_neighbours(rows: list[Any]) -> list[tuple[Any, Any, Any]]:
+def with_neighbours(rows: list[Any]) -> list[tuple[Any, Any, Any]]:
     """Return every part with the rows of the queries that go on before and after it."""
     delayed = require("dask", "dask").delayed
     ends = [delayed(find_ends, pure=False)(part) for part in rows]
@@ -102,7 +102,7 @@ def predict_collection(
     ]
     if needs_queries:
         call = dask.delayed(_score_whole, pure=False)
-        scores = [call(sent, *part) for part in _with_neighbours(rows)]
+        scores = [call(sent, *part) for part in with_neighbours(rows)]
     else:
         call = dask.delayed(_score, pure=False)
         scores = [call(sent, part) for part in rows]

@@ -54,6 +54,15 @@ class Rows:
         """Return rows that share no memory with others."""
         return Rows(*(None if own is None else own.copy() for own in self.columns))
 
+    def joined(self, parts: Sequence["Rows"]) -> "Rows":
+        """Return several such rows, these among them, as one."""
+        documents, *others = zip(*(part.columns for part in parts), strict=True)
+        stack: Any = sparse.vstack if sparse.issparse(documents[0]) else np.concatenate
+        return Rows(
+            stack(documents),
+            *(None if own[0] is None else np.concatenate(own) for own in others),
+        )
+
     @property
     def columns(self) -> tuple[Any, ...]:
         """All columns, for what is done to each."""
@@ -88,14 +97,7 @@ def check_rows(
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """Return consecutive rows as one."""
     some = [part for part in parts if len(part)] or parts[:1]
-    if len(some) == 1:
-        return some[0]
-    documents, *others = zip(*(part.columns for part in some), strict=True)
-    stack: Any = sparse.vstack if sparse.issparse(documents[0]) else np.concatenate
-    return Rows(
-        stack(documents),
-        *(None if own[0] is None else np.concatenate(own) for own in others),
-    )
+    return some[0] if len(some) == 1 else some[0].joined(some)
 
 
 def make_queries(rows: Rows, first: int, prepare: Prepare | None = None) -> QuerySet:
@@ -174,9 +176,10 @@ def query_ids(rows: Rows) -> np.ndarray:
 
 
 class Contiguity:
-    """Refuses queries that come back after another one."""
+    """Refuses queries that come back after another one; `refuse` returns the error."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuse: Callable[[Any, str, str], Exception] | None = None) -> None:
+        self._refuse = refuse or _comes_back
         self._seen: dict[Any, str] = {}
         self._last: Any = None
 
@@ -189,7 +192,7 @@ class Contiguity:
         names = ids.tolist()
         for name in names[int(bool(names) and names[0] == self._last) :]:
             if name in self._seen:
-                raise _comes_back(name, self._seen[name], place)
+                raise self._refuse(name, self._seen[name], place)
             self._seen[name] = place
         self._last = names[-1] if names else self._last
 

@@ -1,0 +1,115 @@
+"""Objectives of labelled matchings over shards: sums, added in the order of the shards.
+
+Every shard has an objective of its own, without a penalty, over its graphs with their
+shares of the whole.
+"""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from permatch._shards import Shards
+from permatch._types import FloatArray
+from permatch.inference import AbstractEngine
+from permatch.objectives.likelihood import Evaluation, MatchingLikelihood
+from permatch.objectives.margin import MatchingHinge
+from permatch.objectives.parameters import Parameters
+from permatch.objectives.parts import Part
+
+# Seeds asked for stay clear of those that parts and evaluations are told apart by.
+_SEED_STRIDE = 1_000_000
+
+
+class ShardedLikelihood(MatchingLikelihood):
+    """The likelihood over shards: each a number and a likelihood without a penalty."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        parameters: Parameters,
+        alpha: float,
+        engine: AbstractEngine,
+        n_jobs: int = 1,
+    ) -> None:
+        self.shards = shards
+        self.alpha = alpha
+        self.engine = engine
+        self.n_jobs = n_jobs
+        self._penalised = parameters.is_penalised
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective is convex: whether all labels are complete."""
+        return all(self.shards.map(_is_convex))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the engine is exact for all graphs, as far as is known beforehand."""
+        return all(self.shards.map(_is_exact, self.engine))
+
+    def settled(self) -> "ShardedLikelihood":
+        """Return the objective over the nodes whose labels are known, which is convex."""
+        other = copy.copy(self)
+        other.shards = self.shards.derive(_settled)
+        return other
+
+    def evaluate(self, coef: FloatArray) -> Evaluation:
+        """Return the objective and its gradient at `coef`, and how exact they are."""
+        held = coef * self._penalised
+        found: list[Evaluation] = self.shards.map(_evaluate, coef, self.engine)
+        grad, bounds = self.alpha * held, np.zeros(len(coef))
+        for one in found:
+            grad += one.grad
+            bounds += one.grad_bounds
+        penalty = 0.5 * self.alpha * float(held @ held)
+        return Evaluation(
+            math.fsum([penalty, *(one.value for one in found)]),
+            grad,
+            bounds,
+            all(one.is_exact for one in found),
+            tuple(size for one in found for size in one.doubts),
+        )
+
+
+#: A shard of a likelihood: its number, and the likelihood of its graphs.
+Numbered = tuple[int, MatchingLikelihood]
+
+
+def likelihood_of(
+    shard: tuple[int, tuple[list[Part], FloatArray]], engine: AbstractEngine, n_jobs: int
+) -> Numbered:
+    """Return the shard of a likelihood, from its number, settled parts and shares."""
+    number, (parts, shares) = shard
+    return number, MatchingLikelihood(parts, shares, 0.0, engine, n_jobs)
+
+
+def _evaluate(shard: Numbered, coef: FloatArray, engine: AbstractEngine) -> Evaluation:
+    number, likelihood = shard
+    own = engine.with_seed(_SEED_STRIDE * number)
+    return likelihood.with_engine(own).evaluate(coef)
+
+
+def _is_convex(shard: Numbered) -> bool:
+    return shard[1].is_convex
+
+
+def _is_exact(shard: Numbered, engine: AbstractEngine) -> bool:
+    return shard[1].with_engine(engine).is_exact
+
+
+def _settled(shard: Numbered) -> Numbered:
+    return shard[0], shard[1].settled()
+
+
+def risk_and_subgradient(shards: Shards, weights: FloatArray) -> tuple[float, FloatArray]:
+    """Return the hinge over shards, each a `MatchingHinge`, and a subgradient there."""
+    risk, slope = shards.total(MatchingHinge.risk_and_subgradient, weights)
+    return risk, slope
+
+
+def hinge_of(shard: tuple[int, tuple[list[Part], FloatArray]], n_jobs: int) -> Any:
+    """Return the shard of a hinge, from its number, settled parts and shares."""
+    parts, shares = shard[1]
+    return MatchingHinge(parts, shares, n_jobs)
