@@ -183,7 +183,7 @@ def graph_comes_back(name: Any, before: str, place: str) -> TableError:
     where = f"twice in {place}" if before == place else f"in {before} and again in {place}"
     return TableError(
         "a table in parts must be sorted by graph: the rows of a graph one after the "
-        f"other, also across parts; graph {name!r} occurs {where}, after other graphs. Sort "
-        "by the graph when you write the table, such as df.sort_values('graph'), or in "
-        "Dask ddf.sort_values('graph')."
+        f"other, also across parts; graph {name!r} occurs {where}, after other graphs. "
+        "Sort by the graph when you write the table, such as df.sort_values('graph'), or "
+        "in Dask ddf.sort_values('graph')."
     )

@@ -73,8 +73,8 @@ class GraphStream:
             if not is_parquet:
                 raise TableError(
                     f"{source} must be a folder of Parquet files; it holds "
-                    f"{files[0].name}. Convert the table to Parquet, or read it into memory "
-                    "with permatch.datasets.read_edge_table."
+                    f"{files[0].name}. Convert the table to Parquet, or read it into "
+                    "memory with permatch.datasets.read_edge_table."
                 )
             dataset = require("pyarrow.dataset", "tables").dataset
             self.dataset = dataset([str(file) for file in files], format="parquet")

@@ -13,6 +13,7 @@ from permatch._validation import (
     check_rng,
 )
 from permatch.decoding import LinkCosts
+from permatch.distributed import is_in_parts
 from permatch.distribution import MatchingDistribution
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.base import LinearModel
@@ -24,7 +25,9 @@ from permatch.estimators.checks import (
     with_weight,
 )
 from permatch.estimators.links import link_table
+from permatch.estimators.matching_parts import GraphsInParts, open_training
 from permatch.estimators.scored import Scored, score_graphs
+from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
 from permatch.labels import require_known
 from permatch.metrics import hamming_loss
@@ -32,6 +35,9 @@ from permatch.objectives import Parameters, arrange
 
 _DECODERS = ("mode", "bayes")
 _UNMATCHED = ("auto", "larger", "any")
+
+#: Checked training data, in memory or in parts.
+Data = DataSet | GraphsInParts
 
 
 class BaseMatcher(LinearModel):
@@ -69,7 +75,7 @@ class BaseMatcher(LinearModel):
     def fit(
         self,
         graphs: Any,
-        matchings: Any,
+        matchings: Any = None,
         sample_weight: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
@@ -78,26 +84,40 @@ class BaseMatcher(LinearModel):
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Edge features; sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Edge features; sizes may differ between graphs.  See the notes for data that do
+            not fit into memory.
         matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
             The true matching of every graph: the right node of every left node, -1 if it is
             unmatched, -2 if that is not known.  `Known` and `EdgeLabels` can also say which
-            pairs do not match.
+            pairs do not match.  Of a table in parts: the name of the column with the
+            labels, or a mapping from ``graph``, ``left``, ``right`` and ``label`` to names.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph; 2 is like passing the graph twice.
         feature_names : sequence of str, optional
-            A name per feature, saved with the model.
+            A name per feature, saved with the model.  Of a table in parts: the columns to
+            learn from; default: all other numeric ones.
 
         Returns
         -------
         BaseMatcher
             Itself.
+
+        Notes
+        -----
+        A table with a row per candidate pair, as `permatch.datasets.read_edge_table` reads
+        it, may also come in parts, with the same result:
+
+        - ``fit("folder")``: a folder of Parquet files, or a ``pyarrow.dataset.Dataset``,
+          read from disk in every pass;
+        - ``fit(ddf)``: a Dask DataFrame, computed where its partitions are;
+        - ``fit([part, ...])``: a list of delayed pairs ``(graphs, matchings)``.
+
+        Rows must be sorted by graph; a graph may go on in the next part.
         """
         alpha, options = self._check_alpha(), self._solver_options()
         n_jobs = check_jobs(self.n_jobs)
-        data = check_data_set(graphs, matchings, sample_weight)
-        names = check_feature_names(feature_names, data[0][0].n_features)
+        data, names = self._open(graphs, matchings, sample_weight, feature_names)
         self._begin(data)
         optimum = self._learn(self._problem(data, n_jobs), alpha, options)
         self.feature_names_ = names
@@ -270,14 +290,37 @@ class BaseMatcher(LinearModel):
         """Return the engine of a fit, and of the choice of alpha."""
         return find_engine(self.engine)
 
-    def _begin(self, data: DataSet) -> None:
+    def _open(
+        self, graphs: Any, matchings: Any, sample_weight: Any, feature_names: Any
+    ) -> tuple[Data, list[str] | None]:
+        """Return checked training data, and the names of features."""
+        if is_in_parts(graphs):
+            if sample_weight is not None:
+                raise InvalidOptionError(
+                    "graphs in parts have equal weights; got sample_weight. Leave it out, "
+                    "or load the graphs into memory."
+                )
+            data, names = open_training(graphs, matchings, feature_names)
+            return data, check_feature_names(names, data.outlines[0].n_features[0])
+        data = check_data_set(graphs, matchings, sample_weight)
+        return data, check_feature_names(feature_names, data[0][0].n_features)
+
+    def _begin(self, data: Data) -> None:
         """Decide which parameters are learned."""
         check_choice(self.unmatched, "unmatched", _UNMATCHED)
+        if isinstance(data, GraphsInParts):
+            spare = data.first("spare")
+            if self.unmatched == "larger" and spare is not None:
+                raise _no_fit(*spare)
+            is_any = spare is not None or self.unmatched == "any"
+            self._parameters = Parameters(*data.outlines[0].n_features, is_any)
+            return
         require_known(with_weight(data)[1])
         graphs, labels, _ = data
         spare = [k for k, known in enumerate(labels) if known.leaves_spare]
         if self.unmatched == "larger" and spare:
-            raise _no_fit(data, spare[0])
+            graph, known = graphs[spare[0]], labels[spare[0]]
+            raise _no_fit(spare[0], graph.n_left, graph.n_right, known.n_most_links)
         is_any = bool(spare) or self.unmatched == "any"
         self._parameters = Parameters.of(graphs[0], is_any=is_any)
 
@@ -313,9 +356,16 @@ class BaseMatcher(LinearModel):
     def _loss(self, weights: FloatArray, data: DataSet, parameters: Parameters) -> float:
         """Return the Hamming loss of some coefficients on checked data."""
         graphs, labels, shares = data
-        found = score_graphs(graphs, weights, parameters).modes()
+        found = self._modes(weights, graphs, parameters)
         true = [known.matching for known in labels]
         return hamming_loss(true, found, sample_weight=shares)
+
+    @staticmethod
+    def _modes(
+        weights: FloatArray, graphs: list[BipartiteGraph], parameters: Parameters
+    ) -> list[IntArray]:
+        """Return the best matchings of checked graphs."""
+        return score_graphs(graphs, weights, parameters).modes()
 
     def _log_likelihood(
         self,
@@ -353,10 +403,9 @@ class BaseMatcher(LinearModel):
         )
 
 
-def _no_fit(data: DataSet, k: int) -> InvalidMatchingError:
-    graph, known = data[0][k], data[1][k]
+def _no_fit(k: int, n_left: int, n_right: int, n_most_links: int) -> InvalidMatchingError:
     return InvalidMatchingError(
         "with unmatched='larger' all nodes of the smaller side must be matched; the label "
-        f"of graph {k} ({graph.n_left} x {graph.n_right}) allows at most "
-        f"{known.n_most_links} pairs. Use unmatched='any', or correct the label."
+        f"of graph {k} ({n_left} x {n_right}) allows at most {n_most_links} pairs. Use "
+        "unmatched='any', or correct the label."
     )

@@ -186,6 +186,8 @@ def _edge_rows(arranged: Arranged) -> list[Rows]:
 
 def _edge_sums(arranged: Arranged) -> tuple[FloatArray, int]:
     """Return the sums of edge features, and the number of edges, of graphs in a table."""
+    if not arranged[0]:
+        return np.zeros(()), 0
     (table,) = arranged[0]  # where any node may stay unmatched, nothing is stacked
     features = table.features
     nowhere = np.zeros(len(features), dtype=np.intp)
@@ -216,7 +218,7 @@ def _row_sums(rows: list[Rows]) -> tuple[FloatArray, int]:
 
 def _spread(shards: Shards) -> FloatArray:
     """Return the standard deviation of features; a shard has a list of `Rows`."""
-    lows, highs = zip(*shards.map(_extent), strict=True)
+    lows, highs = zip(*filter(None, shards.map(_extent)), strict=True)
     low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     is_constant = ~(high > low)
     # Within [0, 1], and reaching both ends, a feature keeps the digits of its variance.
@@ -232,8 +234,10 @@ def _spread(shards: Shards) -> FloatArray:
     return np.where(is_constant | ~(scale > 0.0), 1.0, scale)
 
 
-def _extent(parts: list[Rows]) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest value of every feature."""
+def _extent(parts: list[Rows]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the smallest and the largest value of every feature, None without rows."""
+    if not parts:
+        return None
     low = np.min([edges.min(axis=0, initial=np.inf) for edges, _ in parts], axis=0)
     high = np.max([edges.max(axis=0, initial=-np.inf) for edges, _ in parts], axis=0)
     return low, high

@@ -6,6 +6,7 @@ shares of the whole.
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,11 @@ class ShardedLikelihood(MatchingLikelihood):
         parameters: Parameters,
         alpha: float,
         engine: AbstractEngine,
-        n_jobs: int = 1,
+        n_jobs: int,
+        n_shards: int,
     ) -> None:
         self.shards = shards
+        self.n_shards = n_shards
         self.alpha = alpha
         self.engine = engine
         self.n_jobs = n_jobs
@@ -55,6 +58,11 @@ class ShardedLikelihood(MatchingLikelihood):
         other.shards = self.shards.derive(_settled)
         return other
 
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return ``function(likelihood, *arguments)`` for every shard with graphs."""
+        found = self.shards.map(_apply, function, arguments)
+        return [one for one in found if one is not None]
+
     def evaluate(self, coef: FloatArray) -> Evaluation:
         """Return the objective and its gradient at `coef`, and how exact they are."""
         held = coef * self._penalised
@@ -73,8 +81,8 @@ class ShardedLikelihood(MatchingLikelihood):
         )
 
 
-#: A shard of a likelihood: its number, and the likelihood of its graphs.
-Numbered = tuple[int, MatchingLikelihood]
+#: A shard of a likelihood: its number, and the likelihood of its graphs, if it has any.
+Numbered = tuple[int, MatchingLikelihood | None]
 
 
 def likelihood_of(
@@ -82,34 +90,58 @@ def likelihood_of(
 ) -> Numbered:
     """Return the shard of a likelihood, from its number, settled parts and shares."""
     number, (parts, shares) = shard
+    if not parts:
+        return number, None
     return number, MatchingLikelihood(parts, shares, 0.0, engine, n_jobs)
+
+
+def _apply(
+    shard: Numbered, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    return None if shard[1] is None else function(shard[1], *arguments)
 
 
 def _evaluate(shard: Numbered, coef: FloatArray, engine: AbstractEngine) -> Evaluation:
     number, likelihood = shard
+    if likelihood is None:
+        return Evaluation(0.0, np.zeros(len(coef)), np.zeros(len(coef)), True)
     own = engine.with_seed(_SEED_STRIDE * number)
     return likelihood.with_engine(own).evaluate(coef)
 
 
 def _is_convex(shard: Numbered) -> bool:
-    return shard[1].is_convex
+    return shard[1] is None or shard[1].is_convex
 
 
 def _is_exact(shard: Numbered, engine: AbstractEngine) -> bool:
-    return shard[1].with_engine(engine).is_exact
+    return shard[1] is None or shard[1].with_engine(engine).is_exact
 
 
 def _settled(shard: Numbered) -> Numbered:
-    return shard[0], shard[1].settled()
+    return shard[0], None if shard[1] is None else shard[1].settled()
 
 
-def risk_and_subgradient(shards: Shards, weights: FloatArray) -> tuple[float, FloatArray]:
-    """Return the hinge over shards, each a `MatchingHinge`, and a subgradient there."""
-    risk, slope = shards.total(MatchingHinge.risk_and_subgradient, weights)
-    return risk, slope
-
-
-def hinge_of(shard: tuple[int, tuple[list[Part], FloatArray]], n_jobs: int) -> Any:
+def hinge_of(
+    shard: tuple[int, tuple[list[Part], FloatArray]], n_jobs: int
+) -> MatchingHinge | None:
     """Return the shard of a hinge, from its number, settled parts and shares."""
     parts, shares = shard[1]
-    return MatchingHinge(parts, shares, n_jobs)
+    return MatchingHinge(parts, shares, n_jobs) if parts else None
+
+
+class ShardedHinge:
+    """The hinge over shards, each a `MatchingHinge`."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+
+    def risk_and_subgradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Return the mean of the hinge by shares, and a subgradient there."""
+        risk, slope = self.shards.total(_risk, weights)
+        return risk, slope
+
+
+def _risk(hinge: MatchingHinge | None, weights: FloatArray) -> tuple[float, FloatArray]:
+    if hinge is None:
+        return 0.0, np.zeros(len(weights))
+    return hinge.risk_and_subgradient(weights)
