@@ -50,7 +50,8 @@ def open_collection(
     used = [k for k, count in enumerate(counts) if count]
     if not used:
         raise InvalidQueriesError(
-            "at least one document is required; all partitions are empty. Check the filters."
+            "at least one document is required; all partitions are empty. Check the "
+            "filters."
         )
     n_features = outlines[used[0]][1]
     for k in used:

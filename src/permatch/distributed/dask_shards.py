@@ -1,7 +1,7 @@
 """Shards on the workers of a Dask cluster, or of any other scheduler of Dask.
 
 Shards are persisted: they stay where they are.  In a pass only the arguments travel out,
-scattered once to all workers, and only small results come back.  Dask keeps how every shard
+scattered once, and only small results come back.  Dask keeps how every shard
 was made, so what a lost worker held is made again elsewhere.
 """
 
@@ -10,9 +10,6 @@ from typing import Any
 
 from permatch._optional import require
 from permatch._shards import Passes, Shards
-
-# How often a pass is tried whose arguments were lost with a worker.
-_TRIES = 3
 
 
 class DaskShards(Shards):
@@ -40,18 +37,17 @@ class DaskShards(Shards):
         """Return ``function(shard, *arguments)`` for every shard, in their order."""
         self.passes.begin()
         client = find_client()
-        for n_left in reversed(range(_TRIES)):
-            tasks = self._apply(function, arguments)
-            try:
-                return self._compute(tasks, client)
-            except Exception as err:
-                if client is None or not n_left or not _is_loss(err):
-                    raise
-        raise AssertionError("the last try returns or raises")
+        try:
+            return self._compute(self._apply(function, self._scatter(arguments)), client)
+        except Exception as err:
+            if client is None or not _is_loss(err):
+                raise
+        # The worker that had the arguments is gone; now they are part of what is computed.
+        return self._compute(self._apply(function, _lasting(arguments)), client)
 
     def derive(self, function: Callable[..., Any], *arguments: Any) -> "DaskShards":
         """Return the shards ``function(shard, *arguments)``, made anew in every pass."""
-        return DaskShards(self._apply(function, arguments, is_lasting=True), self.passes)
+        return DaskShards(self._apply(function, _lasting(arguments)), self.passes)
 
     def derive_each(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
@@ -64,24 +60,21 @@ class DaskShards(Shards):
     def keep(self, function: Callable[..., Any], *arguments: Any) -> "DaskShards":
         """Return the pairs ``(shard, function(shard, *arguments))``; these stay there."""
         dask = require("dask", "dask")
-        kept = dask.persist(*self._apply(function, arguments, is_lasting=True))
+        kept = dask.persist(*self._apply(function, _lasting(arguments)))
         return DaskShards(list(zip(self._shards, kept, strict=True)), self.passes)
 
-    def _apply(
-        self, function: Callable[..., Any], arguments: Any, *, is_lasting: bool = False
-    ) -> list[Any]:
-        """Return the delayed results of a function.
-
-        What lasts must not depend on data without a history, as scattered data are.
-        """
-        dask = require("dask", "dask")
-        delayed, client = dask.delayed, find_client()
-        if client is None or is_lasting:
-            (sent,) = dask.persist(delayed(arguments, pure=False, traverse=False))
-        else:
-            (sent,) = client.scatter([_Sent(arguments)], broadcast=True, hash=False)
-        call = delayed(_call, pure=False)
+    def _apply(self, function: Callable[..., Any], sent: Any) -> list[Any]:
+        """Return the delayed results of a function, given where its arguments are."""
+        call = require("dask", "dask").delayed(_call, pure=False)
         return [call(function, shard, sent) for shard in self._shards]
+
+    def _scatter(self, arguments: tuple[Any, ...]) -> Any:
+        """Send arguments to a worker, from which the others fetch them."""
+        client = find_client()
+        if client is None:
+            return _lasting(arguments)
+        # Not by a broadcast, which may wait for ever for a worker that dies meanwhile.
+        return client.scatter([_Sent(arguments)], hash=False)[0]
 
     def _compute(self, tasks: list[Any], client: Any) -> list[Any]:
         if client is None:
@@ -105,6 +98,12 @@ class _Sent:
         self.arguments = arguments
 
 
+def _lasting(arguments: tuple[Any, ...]) -> Any:
+    """Return arguments that Dask can make again where they are lost."""
+    dask = require("dask", "dask")
+    return dask.persist(dask.delayed(arguments, pure=False, traverse=False))[0]
+
+
 def _call(function: Callable[..., Any], shard: Any, sent: Any) -> Any:
     arguments = sent.arguments if isinstance(sent, _Sent) else sent
     return function(shard, *arguments)
@@ -117,7 +116,7 @@ def find_client() -> Any:
 
 
 def _is_loss(err: Exception) -> bool:
-    """Tell whether data without a history, such as arguments, were lost with a worker."""
+    """Tell whether a worker was lost with data that have no history."""
     distributed = require("distributed", "dask")
     lost = (distributed.client.FutureCancelledError, distributed.CancelledError)
-    return isinstance(err, lost)
+    return isinstance(err, (*lost, OSError))
