@@ -107,7 +107,7 @@ def predict_collection(
     else:
         call = dask.delayed(_score, pure=False)
         scores = [call(sent, part) for part in rows]
-    return _like(X, scores)
+    return like_rows(X, scores)
 
 
 def _score(score: Callable[[Any, Any], FloatArray], rows: Rows) -> FloatArray:
@@ -123,8 +123,8 @@ def _score_whole(
     return score(block.documents, block.ids)[own]
 
 
-def _like(X: Any, scores: list[Any]) -> Any:
-    """Return delayed scores as a collection like that of the documents."""
+def like_rows(X: Any, scores: list[Any], dtype: Any = np.float64) -> Any:
+    """Return delayed values of rows as a collection like that of the rows."""
     if isinstance(X, list | tuple):
         return scores
     dask = require("dask", "dask")
@@ -132,7 +132,7 @@ def _like(X: Any, scores: list[Any]) -> Any:
         frames, pandas = require("dask.dataframe", "dask"), require("pandas", "tables")
         series = dask.delayed(_as_series, pure=False)
         parts = [series(*pair) for pair in zip(scores, X.to_delayed(), strict=True)]
-        meta = pandas.Series(dtype=np.float64, index=X._meta.index[:0])
+        meta = pandas.Series(dtype=dtype, index=X._meta.index[:0])
         return frames.from_delayed(parts, meta=meta, divisions=X.divisions)
     arrays = require("dask.array", "dask")
     return arrays.concatenate(

@@ -4,7 +4,7 @@ A table in parts is sorted by graph: the rows of a graph one after the other.  A
 a boundary between parts cuts is put together again, as queries are; see `rows`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,3 +187,19 @@ def graph_comes_back(name: Any, before: str, place: str) -> TableError:
         "Sort by the graph when you write the table, such as df.sort_values('graph'), or "
         "in Dask ddf.sort_values('graph')."
     )
+
+
+def value_rows(
+    rows: GraphRows, roles: Roles, name: str, value: Callable[[list[BipartiteGraph]], Any]
+) -> np.ndarray:
+    """Return a value for every row: `value` takes graphs to values on their edges."""
+    columns = read_part(rows.table, name, roles, rows.numbers)
+    check_columns(columns)
+    edges = number_edges(columns)
+    graphs = BipartiteGraph.split(build_structure(edges), edges.sort(columns.features))
+    found = np.concatenate(value(graphs))
+    if edges.order is None:
+        return found
+    placed = np.empty_like(found)
+    placed[edges.order] = found
+    return placed

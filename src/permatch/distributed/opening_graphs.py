@@ -12,7 +12,7 @@ import numpy as np
 from permatch._optional import require
 from permatch._shards import Shards
 from permatch.datasets.columns import Roles
-from permatch.distributed.dask_rows import with_neighbours
+from permatch.distributed.dask_rows import like_rows, with_neighbours
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.disk import DiskShards, Scratch, Stored
 from permatch.distributed.graph_rows import (
@@ -22,10 +22,11 @@ from permatch.distributed.graph_rows import (
     graph_comes_back,
     make_block,
     settle_roles,
+    value_rows,
     wanted_columns,
 )
 from permatch.distributed.opening import is_dask
-from permatch.distributed.rows import Contiguity, own_rows, whole_queries
+from permatch.distributed.rows import Contiguity, own_rows, surrounded, whole_queries
 from permatch.distributed.sources import list_files
 from permatch.errors import InvalidOptionError, TableError
 
@@ -234,3 +235,38 @@ def _count(part: tuple[Any, Any]) -> int:
 def _number(part: tuple[Any, Any], number: int, first: int) -> GraphShard:
     graphs, labels = part
     return GraphShard(number, graphs, labels, np.arange(first, first + len(graphs)))
+
+
+# ---- values of pairs
+
+
+#: From graphs to a value for every edge of each.
+Value = Callable[[list[Any]], list[np.ndarray]]
+
+
+def value_pairs(source: Any, roles: Roles, value: Value, dtype: Any) -> Any:
+    """Return a value for every row of a table in parts, like the table.
+
+    Those of a folder or an Arrow dataset are an array, those of a Dask DataFrame a Dask
+    Series with its index, not yet computed.
+    """
+    if is_dask(source):
+        dask = require("dask", "dask")
+        rows, settled = framed_rows(source, roles)
+        call = dask.delayed(_value_partition, pure=False)
+        told = dask.delayed((settled, value), pure=False, traverse=False)
+        found = [call(told, k, *part) for k, part in enumerate(with_neighbours(rows))]
+        return like_rows(source, found, dtype)
+    stream = GraphStream(source, roles)
+    found = [value_rows(r, stream.roles, stream.name, value) for r in stream.blocks()]
+    return np.concatenate([np.zeros(0, dtype), *found])
+
+
+def _value_partition(
+    told: tuple[Roles, Value], k: int, rows: GraphRows, before: Any, after: Any
+) -> np.ndarray:
+    roles, value = told
+    if not len(rows):
+        return np.zeros(0)
+    block, own = surrounded(rows, before, after)
+    return value_rows(block, roles, f"partition {k}", value)[own]

@@ -1,6 +1,7 @@
 """The base of all matchers with one coefficient per feature."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +26,11 @@ from permatch.estimators.checks import (
     with_weight,
 )
 from permatch.estimators.links import link_table
-from permatch.estimators.matching_parts import GraphsInParts, open_training
+from permatch.estimators.matching_parts import (
+    GraphsInParts,
+    open_training,
+    predict_in_parts,
+)
 from permatch.estimators.scored import Scored, score_graphs
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
@@ -130,13 +135,13 @@ class BaseMatcher(LinearModel):
         decode: Literal["mode", "bayes"] = "mode",
         *,
         costs: LinkCosts | None = None,
-    ) -> list[IntArray]:
+    ) -> Any:
         """Return one matching per graph.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`, without labels.
         decode : {"mode", "bayes"}
             The likeliest matching, or the one with the fewest expected errors (needs
             marginals).
@@ -148,7 +153,9 @@ class BaseMatcher(LinearModel):
         -------
         list of ndarray of shape (n,)
             Left node i of a graph is matched to right node ``matching[i]``; -1: unmatched,
-            ``pm.ABSTAINED`` (-2): left to a person.
+            ``pm.ABSTAINED`` (-2): left to a person.  Of a table in parts: for every pair
+            whether it is matched, in the order of the rows; of a Dask DataFrame a Dask
+            Series, and of delayed graphs delayed lists, not yet computed.
         """
         check_choice(decode, "decode", _DECODERS)
         if costs is not None and (decode != "bayes" or not isinstance(costs, LinkCosts)):
@@ -156,25 +163,34 @@ class BaseMatcher(LinearModel):
                 "costs must be permatch.LinkCosts(...), with decode='bayes'; got "
                 f"{costs!r} with decode={decode!r}."
             )
+        if is_in_parts(graphs):
+            self._check_fitted()
+            bayes = partial(_predict_with, decode=decode, costs=costs)
+            return predict_in_parts(self, graphs, bayes, np.bool_)
         scored = self._score(graphs)
         if decode == "mode":
             return scored.modes()
         return scored.bayes(scored.infer(find_engine(self.engine), self.n_jobs), costs)
 
-    def predict_marginals(self, graphs: Any) -> list[FloatArray]:
+    def predict_marginals(self, graphs: Any) -> Any:
         """Return the probability of every edge of every graph.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`, without labels.
 
         Returns
         -------
         list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
             Rows and columns sum to one, less the probability that the node is unmatched,
-            within the errors of a sampling engine.
+            within the errors of a sampling engine.  Of a table in parts: the probability
+            of every pair, in the order of the rows; of a Dask DataFrame a Dask Series, and
+            of delayed graphs delayed lists, not yet computed.
         """
+        if is_in_parts(graphs):
+            self._check_fitted()
+            return predict_in_parts(self, graphs, _marginals_by, np.float64)
         return self._score(graphs).infer(find_engine(self.engine), self.n_jobs).marginals
 
     def predict_links(
@@ -401,6 +417,16 @@ class BaseMatcher(LinearModel):
         return MatchingDistribution(
             scored.scores[0], self.engine, n_jobs=self.n_jobs, **unmatched
         )
+
+
+def _predict_with(
+    model: BaseMatcher, graphs: Any, *, decode: Any, costs: LinkCosts | None
+) -> list[IntArray]:
+    return model.predict(graphs, decode, costs=costs)
+
+
+def _marginals_by(model: BaseMatcher, graphs: Any) -> list[FloatArray]:
+    return model.predict_marginals(graphs)
 
 
 def _no_fit(k: int, n_left: int, n_right: int, n_most_links: int) -> InvalidMatchingError:

@@ -1,24 +1,32 @@
 """Matchers on graphs in parts: all that a fit asks of them is a sum over shards."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from permatch._optional import require
 from permatch._shards import Shards
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_jobs
 from permatch.datasets.columns import Roles
 from permatch.distributed.disk import DiskShards
 from permatch.distributed.graph_rows import GraphShard
-from permatch.distributed.opening_graphs import ROLES, open_graphs, store_shards
+from permatch.distributed.opening_graphs import (
+    ROLES,
+    open_graphs,
+    store_shards,
+    value_pairs,
+)
 from permatch.errors import FeatureCountError, InvalidOptionError, TableError
 from permatch.estimators.checks import DataSet, check_graphs
 from permatch.estimators.scaling import Arranged, Scaling, find_scaling, settle
+from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
 from permatch.labels import check_known
+from permatch.metrics import hamming_loss
 from permatch.objectives import Parameters, arrange
 from permatch.objectives.sharded import ShardedLikelihood, hinge_of, likelihood_of
 
@@ -91,6 +99,25 @@ class GraphsInParts:
     def hinge(self, settled: Shards, n_jobs: int) -> Shards:
         """Return the shards of the hinge of settled graphs."""
         return _kept(settled.derive(hinge_of, n_jobs))
+
+    def hamming_loss(
+        self, model: Any, weights: FloatArray, parameters: Parameters
+    ) -> float:
+        """Return the Hamming loss of some coefficients."""
+        found = self.shards.map(_modes_of, model, weights, parameters)
+        true, predicted = (sum(own, []) for own in zip(*found, strict=True))
+        return hamming_loss(true, predicted)
+
+    def log_likelihood(
+        self,
+        model: Any,
+        weights: FloatArray,
+        parameters: Parameters,
+        engine: AbstractEngine,
+    ) -> float:
+        """Return the mean log-likelihood of some coefficients."""
+        told = model, weights, parameters, engine, self.n_graphs
+        return math.fsum(self.shards.map(_log_likelihood_of, *told))
 
 
 def _kept(shards: Shards) -> Shards:
@@ -195,7 +222,7 @@ def _settled(numbered: tuple[int, Arranged], scaling: Scaling) -> tuple[int, Arr
 # ---- judging coefficients
 
 
-def modes_of(
+def _modes_of(
     shard: GraphShard, model: Any, weights: FloatArray, parameters: Parameters
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Return the true and the predicted matchings of a shard."""
@@ -203,7 +230,7 @@ def modes_of(
     return true, model._modes(weights, shard.graphs, parameters) if true else []
 
 
-def log_likelihood_of(
+def _log_likelihood_of(
     shard: GraphShard,
     model: Any,
     weights: FloatArray,
@@ -214,5 +241,41 @@ def log_likelihood_of(
     """Return what a shard adds to the mean log-likelihood."""
     if not shard.graphs:
         return 0.0
-    check_jobs(model.n_jobs)
     return model._log_likelihood(weights, data_set(shard, n_graphs), parameters, engine)
+
+
+# ---- predicting
+
+
+def predict_in_parts(
+    model: Any, graphs: Any, predict: Callable[[Any, Any], list[np.ndarray]], dtype: Any
+) -> Any:
+    """Return what a model says of every pair of a table in parts, like the table.
+
+    `predict` takes a model and graphs to matchings, or to a probability for every edge.
+    Of a list of delayed graphs, what it says of each is returned, delayed.
+    """
+    if isinstance(graphs, list | tuple):
+        call = require("dask", "dask").delayed(predict, pure=False, traverse=False)
+        return [call(model, part) for part in graphs]
+    names = model.feature_names_
+    features = None if names is None else tuple(names)
+    roles = replace(ROLES, features=features, has_labels_read=False)
+    value = partial(_on_edges, model, predict, dtype)
+    return value_pairs(graphs, roles, value, dtype)
+
+
+def _on_edges(
+    model: Any,
+    predict: Callable[[Any, Any], list[np.ndarray]],
+    dtype: Any,
+    graphs: list[BipartiteGraph],
+) -> list[np.ndarray]:
+    """Return the probability of every edge, or whether it is in the matching."""
+    found = predict(model, graphs)
+    if dtype == np.float64:
+        return found
+    return [
+        matching[graph.structure.left] == graph.structure.right
+        for graph, matching in zip(graphs, found, strict=True)
+    ]
