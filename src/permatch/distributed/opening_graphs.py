@@ -88,7 +88,7 @@ class GraphStream:
         }
         self.roles = settle_roles(roles, is_numeric, self.name)
 
-    def rows(self) -> Iterator[GraphRows]:
+    def rows(self) -> Iterator[Any]:
         """Yield the rows as they come, refusing graphs that come back."""
         arrow = require("pyarrow", "tables")
         contiguity, first = Contiguity(graph_comes_back), 0
@@ -96,7 +96,7 @@ class GraphStream:
         try:
             for batch in self.dataset.to_batches(columns=columns, batch_size=_READ):
                 table = arrow.Table.from_batches([batch])
-                rows = GraphRows.of(table, str(self.roles.graph), first)
+                rows: Any = GraphRows.of(table, str(self.roles.graph), first)
                 contiguity.check(rows, self.name)
                 first += len(rows)
                 yield rows
@@ -106,7 +106,7 @@ class GraphStream:
                 f"pyarrow says: {str(err).rstrip('. ')}. Write or fetch them again."
             ) from err
 
-    def blocks(self) -> Iterator[GraphRows]:
+    def blocks(self) -> Iterator[Any]:
         """Yield blocks of whole graphs."""
         return whole_queries(self.rows(), SHARD_ROWS)
 
@@ -263,10 +263,11 @@ def value_pairs(source: Any, roles: Roles, value: Value, dtype: Any) -> Any:
 
 
 def _value_partition(
-    told: tuple[Roles, Value], k: int, rows: GraphRows, before: Any, after: Any
+    told: tuple[Roles, Value], k: int, rows: Any, before: Any, after: Any
 ) -> np.ndarray:
     roles, value = told
     if not len(rows):
         return np.zeros(0)
+    block: Any
     block, own = surrounded(rows, before, after)
     return value_rows(block, roles, f"partition {k}", value)[own]

@@ -161,7 +161,7 @@ def _roles(matchings: Any, feature_names: Any) -> Roles:
             "labels, or a mapping from graph, left, right and label to names of columns; "
             f"got {matchings!r}."
         )
-    named = {name: columns.get(name, getattr(ROLES, name)) for name in known}
+    named: Any = {name: columns.get(name, getattr(ROLES, name)) for name in known}
     return Roles(named["graph"], named["left"], named["right"], named["label"], features)
 
 

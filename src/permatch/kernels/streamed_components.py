@@ -12,11 +12,15 @@ is that of the nodes, whatever the number of pairs:
 Two ids of one hash make two components one, which only puts them into the same part.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-from permatch._types import IntArray
 from permatch.kernels.components import find_root
+
+#: An array of whole numbers of any width.
+Array = np.ndarray
 
 # Of FNV-1a, and of the finalizer of SplitMix64.
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
@@ -25,7 +29,7 @@ _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 @njit(cache=True, nogil=True)
-def mix(value: int) -> int:
+def mix(value: Any) -> Any:
     """Return a hash of 64 bits, different for different values."""
     value = (value ^ (value >> _S30)) * _FIRST
     value = (value ^ (value >> _S27)) * _SECOND
@@ -33,14 +37,14 @@ def mix(value: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def hash_numbers(values: IntArray, seed: int, hashes: IntArray) -> None:
+def hash_numbers(values: Array, seed: Any, hashes: Array) -> None:
     """Hash 64-bit values."""
     for k in range(len(values)):
         hashes[k] = mix(values[k] ^ seed)
 
 
 @njit(cache=True, nogil=True)
-def hash_texts(starts: IntArray, data: IntArray, seed: int, hashes: IntArray) -> None:
+def hash_texts(starts: Array, data: Array, seed: Any, hashes: Array) -> None:
     """Hash texts: the bytes ``data[starts[k]:starts[k + 1]]``."""
     for k in range(len(hashes)):
         value = _BASIS ^ seed
@@ -50,7 +54,7 @@ def hash_texts(starts: IntArray, data: IntArray, seed: int, hashes: IntArray) ->
 
 
 @njit(cache=True, nogil=True)
-def _find_slot(name: int, slots: IntArray, names: IntArray) -> int:
+def _find_slot(name: Any, slots: Array, names: Array) -> int:
     """Return the slot of a node, or the empty one where it belongs."""
     last = len(slots) - 1
     slot = np.int64(name & np.uint64(last))
@@ -61,11 +65,11 @@ def _find_slot(name: int, slots: IntArray, names: IntArray) -> int:
 
 @njit(cache=True, nogil=True)
 def _enter(
-    name: int,
-    slots: IntArray,
-    names: IntArray,
-    parent: IntArray,
-    sizes: IntArray,
+    name: Any,
+    slots: Array,
+    names: Array,
+    parent: Array,
+    sizes: Array,
     n_nodes: int,
 ) -> int:
     """Return the node of a hash; a new one is the last, and has to be counted."""
@@ -81,14 +85,14 @@ def _enter(
 
 @njit(cache=True, nogil=True)
 def join_pairs(
-    one: IntArray,
-    other: IntArray,
-    weights: IntArray,
+    one: Array,
+    other: Array,
+    weights: Array,
     first: int,
-    slots: IntArray,
-    names: IntArray,
-    parent: IntArray,
-    sizes: IntArray,
+    slots: Array,
+    names: Array,
+    parent: Array,
+    sizes: Array,
     n_nodes: int,
 ) -> tuple[int, int]:
     """Join the nodes of pairs, each counted by its weight, from pair `first` on.
@@ -113,14 +117,14 @@ def join_pairs(
 
 
 @njit(cache=True, nogil=True)
-def fill_slots(names: IntArray, n_nodes: int, slots: IntArray) -> None:
+def fill_slots(names: Array, n_nodes: int, slots: Array) -> None:
     """Enter all nodes into slots that are empty."""
     for node in range(n_nodes):
         slots[_find_slot(names[node], slots, names)] = node + 1
 
 
 @njit(cache=True, nogil=True)
-def find_nodes(hashes: IntArray, slots: IntArray, names: IntArray, nodes: IntArray) -> None:
+def find_nodes(hashes: Array, slots: Array, names: Array, nodes: Array) -> None:
     """Find the nodes of hashes that have one."""
     for k in range(len(hashes)):
         nodes[k] = slots[_find_slot(hashes[k], slots, names)] - 1
@@ -128,7 +132,7 @@ def find_nodes(hashes: IntArray, slots: IntArray, names: IntArray, nodes: IntArr
 
 @njit(cache=True, nogil=True)
 def deal_components(
-    parent: IntArray, sizes: IntArray, n_nodes: int, per_part: int, parts: IntArray
+    parent: Array, sizes: Array, n_nodes: int, per_part: int, parts: Array
 ) -> int:
     """Deal components out to parts of about so many pairs; return the number of parts.
 

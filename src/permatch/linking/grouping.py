@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from permatch._optional import require
-from permatch._types import BoolArray, IntArray
+from permatch._types import BoolArray
 from permatch.errors import SizeLimitError
 from permatch.kernels.streamed_components import (
     deal_components,
@@ -41,9 +41,9 @@ class Forest:
         Pairs of every component, in order of their first nodes.
     """
 
-    names: IntArray
-    roots: IntArray
-    sizes: IntArray
+    names: np.ndarray
+    roots: np.ndarray
+    sizes: np.ndarray
 
     @property
     def is_root(self) -> BoolArray:
@@ -51,7 +51,7 @@ class Forest:
         return self.roots == np.arange(len(self.roots))
 
     @property
-    def first(self) -> IntArray:
+    def first(self) -> np.ndarray:
         """The hash of the first node of every component."""
         return self.names[self.is_root]
 
@@ -77,7 +77,9 @@ class Grouping:
         self._slots = np.zeros(2 * _FEWEST, dtype=np.int32)
         self._parts = np.zeros(0, dtype=np.int32)
 
-    def join(self, one: IntArray, other: IntArray, weights: IntArray | None = None) -> None:
+    def join(
+        self, one: np.ndarray, other: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
         """Join the nodes of pairs, given by hashes; each counts as `weights` pairs."""
         if weights is None:
             weights = np.ones(len(one), dtype=np.int64)
@@ -135,26 +137,26 @@ class Grouping:
         n, own = self._n_nodes, (self._parent, self._sizes)
         return int(deal_components(*own, n, per_part, self._parts))
 
-    def parts(self, hashes: IntArray) -> IntArray:
+    def parts(self, hashes: np.ndarray) -> np.ndarray:
         """Return the part of every node, given by hashes."""
         nodes = np.empty(len(hashes), dtype=np.int64)
         find_nodes(hashes, self._slots, self._names, nodes)
         return self._parts[nodes]
 
-    def put(self, parts: IntArray) -> None:
+    def put(self, parts: np.ndarray) -> None:
         """Set the part of every component, in order of first appearance."""
         forest = self.forest
         numbers = np.cumsum(forest.is_root) - 1
         self._parts = parts[numbers[forest.roots]]
 
 
-def _longer(values: IntArray, size: int) -> IntArray:
+def _longer(values: np.ndarray, size: int) -> np.ndarray:
     longer = np.empty(size, dtype=values.dtype)
     longer[: len(values)] = values
     return longer
 
 
-def hash_ids(column: Any, side: int) -> IntArray:
+def hash_ids(column: Any, side: int) -> np.ndarray:
     """Return a hash of every id of an Arrow column; `side` is 0 for left, 1 for right."""
     arrow = require("pyarrow", "tables")
     if isinstance(column, arrow.ChunkedArray):

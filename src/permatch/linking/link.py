@@ -16,10 +16,8 @@ from permatch.linking.checks import (
 )
 from permatch.linking.constant import OneTable, find_constant
 from permatch.linking.link_parts import link_dataset, link_frame
-from permatch.linking.links import Links
 from permatch.linking.models import load_model, model_columns
 from permatch.linking.pairs import choose_roles, read_pairs
-from permatch.linking.parted_links import PartedLinks
 from permatch.linking.sources import name_ids
 from permatch.linking.table import PairTable, Rules, warn_if
 
@@ -43,7 +41,7 @@ def link(
     random_state: int = 0,
     n_jobs: int | None = None,
     out: str | Path | None = None,
-) -> "Links | PartedLinks":
+) -> Any:
     """Link the records of two tables one-to-one, from the probabilities of pairs.
 
     A pair classifier or a linker says of every pair by itself how likely it is that the two

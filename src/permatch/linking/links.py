@@ -302,7 +302,7 @@ def check_n(n: Any) -> int | None:
         raise InvalidOptionError(
             f"n must be a number of pairs, at least 0, or None; got {n!r}."
         )
-    return n
+    return None if n is None else int(n)
 
 
 def check_names(names: tuple[str, str]) -> None:

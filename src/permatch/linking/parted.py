@@ -147,7 +147,7 @@ class PartedTable:
     def _sizes(self) -> list[tuple[Size, Quick]]:
         return self.shards.map(part_size)
 
-    @cached_property
+    @property
     def size(self) -> Size:
         """What is known of it beforehand."""
         return reduce(add, [size for size, _ in self._sizes], Size())

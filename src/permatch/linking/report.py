@@ -141,8 +141,8 @@ def figures_of(links: Table, structure: Structure, rows: IntArray) -> Figures:
     largest = 0, 0, 0
     if len(found):
         most = int(np.argmax(found.n_edges))
-        sides = (int(sizes[most]) for sizes in found.sizes)
-        largest = (int(found.n_edges[most]), *sides)
+        n_left, n_right = (int(sizes[most]) for sizes in found.sizes)
+        largest = int(found.n_edges[most]), n_left, n_right
     wide = np.unique(found.of_left[structure.left[~is_exact[rows]]])
     return Figures(
         n_pairs=len(links),

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from permatch._cells import parse_numbers
-from permatch._types import IntArray
 from permatch.linking.grouping import Forest, Grouping, hash_ids
 from permatch.linking.odds import highest_odds
 from permatch.linking.pairs import PairRoles
@@ -62,13 +61,13 @@ def group_rows(table: Any, roles: PairRoles) -> Grouping:
     return groups
 
 
-def _hashes(table: Any, roles: PairRoles) -> tuple[IntArray, IntArray]:
+def _hashes(table: Any, roles: PairRoles) -> tuple[np.ndarray, np.ndarray]:
     chosen = roles.chosen(table.column_names)
     left, right = table.column(chosen.left), table.column(chosen.right)
     return hash_ids(left, 0), hash_ids(right, 1)
 
 
-def parts_of_rows(table: Any, roles: PairRoles, groups: Grouping) -> IntArray:
+def parts_of_rows(table: Any, roles: PairRoles, groups: Grouping) -> np.ndarray:
     """Return the part that every row belongs to."""
     chosen = roles.chosen(table.column_names)
     return groups.parts(hash_ids(table.column(chosen.left), 0))
