@@ -10,7 +10,8 @@ held in memory here, read from disk or on the workers of a Dask cluster in
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,6 +33,19 @@ class Passes:
         """Show how many shards of this pass are done."""
         if self.show is not None:
             self.show(f"pass {self.n_begun}, part {n_done} of {n_shards}")
+
+
+@contextmanager
+def showing(passes: Passes | None, show: Callable[[str], None] | None) -> Iterator[None]:
+    """Show how far a pass is, while data that are in shards are gone through."""
+    if passes is None:
+        yield
+        return
+    before, passes.show = passes.show, show
+    try:
+        yield
+    finally:
+        passes.show = before
 
 
 class Shards(ABC):

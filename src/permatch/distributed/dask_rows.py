@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from permatch._optional import require
+from permatch._progress import Stages
 from permatch._types import FloatArray
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.rows import (
@@ -42,7 +43,8 @@ def open_collection(
     ]
     own = delayed(own_rows, pure=False)
     whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
-    outlines = whole.map(_outline)
+    with Stages("waiting for the partitions"):
+        outlines = whole.map(_outline)
     contiguity = Contiguity()
     for k, (ids, _) in enumerate(outlines):
         contiguity.check_ids(ids, f"partition {k}")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._progress import Stages
 from permatch._shards import Passes, Shards
 from permatch.distributed.rows import Prepare, Rows, make_queries
 from permatch.errors import InvalidQueriesError
@@ -141,15 +142,18 @@ def store_queries(
     """
     scratch = Scratch()
     readers, without = [], []
-    first = n_features = 0
-    for block in blocks:
-        queries = make_queries(block, first, prepare)
-        first += queries.n_queries
-        n_features = queries.n_features
-        stored = scratch.write(queries.documents)
-        light = replace(queries, documents=np.empty((queries.n_documents, 0)))
-        without.append(light)
-        readers.append(_Reader(light, stored))
+    first = n_features = n_rows = 0
+    with Stages("reading") as stages:
+        for block in blocks:
+            queries = make_queries(block, first, prepare)
+            first += queries.n_queries
+            n_rows += queries.n_documents
+            n_features = queries.n_features
+            stored = scratch.write(queries.documents)
+            light = replace(queries, documents=np.empty((queries.n_documents, 0)))
+            without.append(light)
+            readers.append(_Reader(light, stored))
+            stages.say(f"reading, {n_rows:,} documents of {first:,} queries so far")
     if not readers:
         raise InvalidQueriesError(
             "at least one document is required; all parts are empty. Check the path and "

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from permatch._optional import require
-from permatch._shards import Shards
+from permatch._progress import Stages
+from permatch._shards import Passes, Shards
 from permatch.datasets.columns import Roles
 from permatch.distributed.dask_rows import like_rows, with_neighbours
 from permatch.distributed.dask_shards import DaskShards
@@ -114,10 +115,12 @@ class GraphStream:
 def store_blocks(stream: GraphStream) -> DiskShards:
     """Write graphs to a scratch file and return them as shards."""
     scratch, stored, first = Scratch(), [], 0
-    for number, rows in enumerate(stream.blocks()):
-        block = make_block(rows, number, first, stream.roles, stream.name)
-        first += block.structure.n_graphs
-        stored.append(_put(block, scratch))
+    with Stages(f"reading {stream.name}") as stages:
+        for number, rows in enumerate(stream.blocks()):
+            block = make_block(rows, number, first, stream.roles, stream.name)
+            first += block.structure.n_graphs
+            stored.append(_put(block, scratch))
+            stages.say(f"reading {stream.name}: {first:,} graphs")
     if not stored:
         raise TableError(f"at least one pair is required; {stream.name} has no rows.")
     return _from_disk(stored).derive(EdgeBlock.shard)
@@ -128,12 +131,12 @@ def store_shards(shards: Shards) -> Shards:
     if isinstance(shards, DaskShards):
         return shards.persisted()
     if isinstance(shards, DiskShards):
-        return _from_disk(shards.map(_put, Scratch()))
+        return _from_disk(shards.map(_put, Scratch()), shards.passes)
     return shards
 
 
-def _from_disk(stored: list[Any]) -> DiskShards:
-    return DiskShards([partial(_get, one) for one in stored], stored)
+def _from_disk(stored: list[Any], passes: Passes | None = None) -> DiskShards:
+    return DiskShards([partial(_get, one) for one in stored], stored, passes=passes)
 
 
 def _put(value: Any, scratch: Scratch) -> Any:
@@ -191,7 +194,8 @@ def _framed(frame: Any, roles: Roles) -> tuple[DaskShards, Roles]:
     rows, settled = framed_rows(frame, roles)
     own = require("dask", "dask").delayed(own_rows, pure=False)
     whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
-    outlines = whole.map(_graph_ids)
+    with Stages("waiting for the partitions"):
+        outlines = whole.map(_graph_ids)
     contiguity = Contiguity(graph_comes_back)
     for k, ids in enumerate(outlines):
         contiguity.check_ids(ids, f"partition {k}")

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from permatch._progress import progress_bar
+from permatch._shards import showing
 from permatch._types import FloatArray
 from permatch._validation import check_count, check_jobs
 from permatch.errors import InvalidOptionError
@@ -193,7 +194,8 @@ class AlphaSearch(LinearModel):
         ]
         title = type(self).__name__
         with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
-            path = walk(folds, alphas, show)
+            with showing(folds[0].problem.passes, show):
+                path = walk(folds, alphas, show)
         best = self._keep(path, folds, is_more_better)
         vars(self).update(fitted)
         if path.is_interrupted:

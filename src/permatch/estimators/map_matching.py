@@ -219,15 +219,16 @@ class MAPMatching(BaseMatcher):
             _check_sizes(engine, data.sizes, parameters)
             shards, found = data.settled(parameters, is_scaled=self.scale_features)
             objective = data.likelihood(shards, parameters, engine, n_jobs)
-            size = data.mean_size
+            size, passes = data.mean_size, data.shards.passes
         else:
             graphs, labels, weights = data = with_weight(data)
             _check_sizes(engine, {g.size for g in graphs if g.is_square}, parameters)
             found = design(data, parameters, is_scaled=self.scale_features)
             objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
-            size = float(weights @ [graph.size for graph in graphs])
+            size, passes = float(weights @ [graph.size for graph in graphs]), None
         return LikelihoodProblem(
             scale=found.scale,
+            passes=passes,
             shift=found.shift,
             objective=objective,
             method=self.solver,

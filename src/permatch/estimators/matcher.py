@@ -124,7 +124,12 @@ class BaseMatcher(LinearModel):
         n_jobs = check_jobs(self.n_jobs)
         data, names = self._open(graphs, matchings, sample_weight, feature_names)
         self._begin(data)
-        optimum = self._learn(self._problem(data, n_jobs), alpha, options)
+        if isinstance(data, GraphsInParts):
+            with data.preparing():
+                problem = self._problem(data, n_jobs)
+        else:
+            problem = self._problem(data, n_jobs)
+        optimum = self._learn(problem, alpha, options)
         self.feature_names_ = names
         self._warn(optimum)
         return self

@@ -1,7 +1,8 @@
 """Matchers on graphs in parts: all that a fit asks of them is a sum over shards."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from permatch._optional import require
-from permatch._shards import Shards
+from permatch._progress import Stages
+from permatch._shards import Shards, showing
 from permatch._types import FloatArray, IntArray
 from permatch.datasets.columns import Roles
 from permatch.distributed.disk import DiskShards
@@ -50,6 +52,12 @@ class GraphsInParts:
     """Labelled training graphs in shards, each a `GraphShard`; their weights are equal."""
 
     shards: Shards
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Show what passes over the shards before a fit begins."""
+        with Stages("preparing") as stages, showing(self.shards.passes, stages.say):
+            yield
 
     @cached_property
     def outlines(self) -> list[Outline]:

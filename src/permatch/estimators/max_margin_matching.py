@@ -134,8 +134,9 @@ class MaxMarginMatching(BaseMatcher):
         if isinstance(data, GraphsInParts):
             _require_complete(data.first("incomplete"))
             shards, found = data.settled(self._parameters, is_scaled=self.scale_features)
-            hinge = ShardedHinge(data.hinge(shards, n_jobs))
+            hinge, passes = ShardedHinge(data.hinge(shards, n_jobs)), data.shards.passes
         else:
+            passes = None
             data = with_weight(data)
             is_open = (k for k, known in enumerate(data[1]) if not known.is_complete)
             _require_complete(next(is_open, None))
@@ -143,7 +144,10 @@ class MaxMarginMatching(BaseMatcher):
             hinge = MatchingHinge(found.parts, found.shares, n_jobs=n_jobs)
         risk = hinge.risk_and_subgradient
         return MarginProblem(
-            scale=found.scale, shift=found.shift, risk_and_subgradient=risk
+            scale=found.scale,
+            passes=passes,
+            shift=found.shift,
+            risk_and_subgradient=risk,
         )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:

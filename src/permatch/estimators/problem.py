@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from permatch._shards import Shards
+from permatch._shards import Passes, Shards
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
@@ -38,6 +38,7 @@ class LinearProblem:
 
     scale: FloatArray  # divisor of every feature, (d,)
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of the fitted model
+    passes: Passes | None = None  # over the training data, if these are in shards
 
     #: Shows the progress of a solution.
     percent: ClassVar[Any] = GradientPercent
@@ -209,7 +210,16 @@ def ranking_problem(
     if observed.has_kinks:
         risk = LinearRanking(observed.shards, scale, 0.0, n_jobs=n_jobs)
         return HingeProblem(
-            scale=scale, fitted=fitted, risk_and_subgradient=risk.risk_and_subgradient
+            scale=scale,
+            fitted=fitted,
+            passes=data.passes,
+            risk_and_subgradient=risk.risk_and_subgradient,
         )
     kind = WholeListProblem if observed.has_forms else RankingProblem
-    return kind(scale=scale, fitted=fitted, shards=observed.shards, n_jobs=n_jobs)
+    return kind(
+        scale=scale,
+        fitted=fitted,
+        passes=data.passes,
+        shards=observed.shards,
+        n_jobs=n_jobs,
+    )
