@@ -237,7 +237,7 @@ def test_bad_parts_on_dask(table):
         with pytest.raises(InvalidOptionError, match="must be a DataFrame, whose columns"):
             pm.MAPMatching().fit(on_dask(table[FEATURES], 3).to_dask_array())
         with pytest.raises(
-            InvalidOptionError, match=r"a pair \(graphs, matchings\); part 1"
+            InvalidOptionError, match=r"a pair \(graphs, matchings\); part 0"
         ):
             pm.MAPMatching().fit([dask.delayed(3)])
         graphs = np.zeros((2, 3, 3, 2)), np.zeros((2, 3, 3, 1))
