@@ -60,8 +60,8 @@ def measure_side(kind, folder, n_queries, repeats):
     """Return the best times of one side and its peak memory above imports, in bytes."""
     import time
 
-    from benchmarks.harness import memory_bytes
     import permatch as pm
+    from benchmarks.harness import memory_bytes
     from permatch.distributed import open_queries
 
     model = pm.RankMatch(n_jobs=1 if kind == "dask" else 2)
@@ -108,9 +108,7 @@ def measure_side(kind, folder, n_queries, repeats):
 
 def measure(kind, folder, n_queries, repeats):
     """Measure one side in a process of its own."""
-    code = _SIDE.format(
-        kind=kind, folder=str(folder), n_queries=n_queries, repeats=repeats
-    )
+    code = _SIDE.format(kind=kind, folder=str(folder), n_queries=n_queries, repeats=repeats)
     return json.loads(run_python(code).splitlines()[-1])
 
 

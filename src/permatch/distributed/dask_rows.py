@@ -12,6 +12,7 @@ import numpy as np
 from permatch._optional import require
 from permatch._progress import Stages
 from permatch._types import FloatArray
+from permatch.datasets.letor import read_letor
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.rows import (
     Contiguity,
@@ -27,7 +28,7 @@ from permatch.distributed.rows import (
     rows_before,
     surrounded,
 )
-from permatch.distributed.sources import Roles
+from permatch.distributed.sources import Roles, letor_width, list_files
 from permatch.errors import InvalidQueriesError
 
 
@@ -239,10 +240,10 @@ def _chunked(X: Any, roles: Roles, wanted: tuple[str, ...]) -> list[Any]:
     blocks = X.rechunk({1: -1}).to_delayed()[:, 0]
     beside: dict[str, Any] = {}
     for role in ("y", "qid", "sample_weight"):
-        column = getattr(roles, role)
+        column: Any = getattr(roles, role)
         if column is None and role not in wanted:
             continue
-        if not hasattr(column, "__dask_graph__"):
+        if column is None or not hasattr(column, "__dask_graph__"):
             raise InvalidQueriesError(
                 f"for a Dask array, {role} must be a Dask array too, with chunks like the "
                 f"rows of X; got {type(column).__name__}."
@@ -270,3 +271,24 @@ def _not_aligned(role: str, wanted: int, got: int) -> InvalidQueriesError:
         f"{role} must have the partitions of X, {wanted}; got {got}. Take both from one "
         "DataFrame, or give the names of columns."
     )
+
+
+def read_on_workers(
+    path: Any, roles: Roles, n_features: int | None = None
+) -> tuple[Any, Any, Any]:
+    """Return a folder as X, y and qid of Dask; its files are read by the workers."""
+    dask = require("dask", "dask", what="reading on the workers of Dask")
+    files, is_parquet = list_files(path)
+    if is_parquet:
+        roles.check(("y", "qid"), "Parquet files")
+        frames = require("dask.dataframe", "dask")
+        return frames.read_parquet([str(file) for file in files]), roles.y, roles.qid
+    if n_features is None:
+        n_features = max(dask.compute(*map(dask.delayed(letor_width), files)))
+    read = dask.delayed(_read_letor, pure=False)
+    return [read(file, n_features) for file in files], None, None
+
+
+def _read_letor(file: Any, n_features: int) -> Given:
+    data = read_letor(file, n_features=n_features)
+    return Given(data.X, data.y, data.qid.astype(str))

@@ -5,11 +5,15 @@ scattered once, and only small results come back.  Dask keeps how every shard
 was made, so what a lost worker held is made again elsewhere.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from permatch._optional import require
 from permatch._shards import Passes, Shards
+
+# Seconds to wait for a scheduler.
+_PATIENCE = 10
 
 
 class DaskShards(Shards):
@@ -107,6 +111,22 @@ def _lasting(arguments: tuple[Any, ...]) -> Any:
 def _call(function: Callable[..., Any], shard: Any, sent: Any) -> Any:
     arguments = sent.arguments if isinstance(sent, _Sent) else sent
     return function(shard, *arguments)
+
+
+@contextmanager
+def connect(address: str) -> Iterator[None]:
+    """Compute on the cluster at an address, such as ``tcp://10.0.0.1:8786``."""
+    distributed = require("distributed", "dask", what="computing on a cluster")
+    try:
+        client = distributed.Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as err:
+        raise OSError(
+            f"{address} must be the address of a Dask scheduler that answers within "
+            f"{_PATIENCE} seconds; it did not ({err}). Start one with `dask scheduler`, "
+            "and check the address and the port."
+        ) from err
+    with client:
+        yield
 
 
 def find_client() -> Any:

@@ -40,7 +40,7 @@ class Rows:
     """Checked consecutive rows; what was not given is None."""
 
     documents: Any
-    grades: IntArray | None
+    grades: Any
     ids: Any
     weights: Any
 

@@ -213,14 +213,17 @@ def given_of_batch(batch: Any, features: list[str], roles: Roles) -> Given:
     return Given(X, *(None if name is None else column(name) for name in others))
 
 
+def letor_width(file: Path) -> int:
+    """Return the highest number of a feature in an SVMlight file."""
+    return max(block.width for block in read_blocks(file, None, np.inf))
+
+
 def read_letor_files(
     files: Sequence[Path], n_features: int | None = None
 ) -> Iterator[Placed]:
     """Yield the rows of SVMlight files, some at a time."""
     if n_features is None:
-        n_features = max(
-            block.width for file in files for block in read_blocks(file, None, np.inf)
-        )
+        n_features = max(map(letor_width, files))
     for file in files:
         for data in iterate_letor(
             file, batch_rows(max(n_features, 1)), n_features=n_features

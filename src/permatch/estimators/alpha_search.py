@@ -193,9 +193,12 @@ class AlphaSearch(LinearModel):
             for train, held_out in splits
         ]
         title = type(self).__name__
-        with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
-            with showing(folds[0].problem.passes, show):
-                path = walk(folds, alphas, show)
+        n_fits, passes = len(alphas) * len(folds), folds[0].problem.passes
+        with (
+            progress_bar(title, n_fits, 0.0, bool(self.verbose)) as show,
+            showing(passes, show),
+        ):
+            path = walk(folds, alphas, show)
         best = self._keep(path, folds, is_more_better)
         vars(self).update(fitted)
         if path.is_interrupted:

@@ -76,11 +76,11 @@ class QueryRidge(LinearRanker):
         if not told:  # there is nothing to learn
             raise no_grades(n_queries)
         scale = query_scale(data, is_scaled=self.scale_features, n_jobs=n_jobs)
-        moments = data.total(query_moments, total)
+        square, gram, moment = data.total(query_moments, total)
         return RidgeProblem(
             scale=scale,
             fitted={"n_observations_": n_documents},
-            objective=QueryLeastSquares(*moments, scale),
+            objective=QueryLeastSquares(square, gram, moment, scale),
         )
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -73,9 +74,9 @@ class RankerSearch(AlphaSearch, LinearRanker):
         shards = opened.shards
         if validation is None:
             rows = None if is_in_parts(X) else (qid, group)
+            take = partial(shards.derive, QuerySet.take_own)
             splits = [
-                tuple(shards.derive(QuerySet.take_own, side) for side in split)
-                for split in self._splits(shards, rows)
+                (take(train), take(test)) for train, test in self._splits(shards, rows)
             ]
         else:
             splits = [(shards, self._open_validation(validation, opened, columns))]
