@@ -13,8 +13,8 @@ def read_frame(folder: str | os.PathLike[str]) -> Any:
     files, is_parquet = list_files(folder)
     if not is_parquet:
         raise TableError(
-            f"{folder} must be a folder of Parquet files; it holds {files[0].name}. Convert "
-            "the table to Parquet."
+            f"{folder} must be a folder of Parquet files; it holds {files[0].name}. "
+            "Convert the table to Parquet."
         )
     frames = require("dask.dataframe", "dask", what="computing on a cluster")
     return frames.read_parquet([str(file.absolute()) for file in files])

@@ -179,7 +179,9 @@ def _link_elsewhere(
         if review is not None:
             check_target(review_out, "--review-out")
             suffix_of(review_out)
-        links, _ = find_links(table, linking, out=out, is_on_dask=elsewhere.dask is not None)
+        links, _ = find_links(
+            table, linking, out=out, is_on_dask=elsewhere.dask is not None
+        )
         if review is not None:
             links.review(review).write(review_out)
             typer.echo(f"wrote {review_out}: pairs to look at first", err=True)
