@@ -20,6 +20,7 @@ NAMES = (
     "k_best",
     "learning",
     "linking",
+    "linking_parts",
     "tracking",
     "ranking",
     "footprint",

@@ -40,11 +40,11 @@ def mslr_like(n_queries):
 
 def mslr_objective(X, y, group):
     """Return the whole-list objective of some lists, as a fit has it."""
-    from permatch.objectives.ranking import LinearRanking
+    from permatch._shards import HeldShards
     from permatch.queries import check_queries
 
-    problem = pm.RankMatch()._problem(check_queries(X, y, group=group), 2)
-    return LinearRanking(problem.linear, problem.loss, 1.0)
+    problem = pm.RankMatch()._problem(HeldShards([check_queries(X, y, group=group)]), 2)
+    return problem.objective(1.0)
 
 
 def ohsumed_like():

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import permatch as pm
+from permatch._shards import HeldShards
 from permatch._types import FloatArray
 from permatch.datasets import read_edge_table
 from permatch.objectives.rank_losses import ranking_likelihood
@@ -152,9 +153,14 @@ class _Ranking:
         seconds = _timed(model, self.train.X, self.train.y, self.train.qid)
         scores = model.predict(self.test.X)
         queries = check_queries(self.test.X, self.test.y, self.test.qid)
-        loss, _ = ranking_likelihood(queries, "all").loss.value_and_slope(scores)
+        observed = ranking_likelihood(HeldShards([queries]), "all")
+        (loss,) = observed.shards.map(_loss_of, scores)
         ndcg = float(np.mean(self.test.ndcg(scores)[:, -1]))
         return _row(model, -loss, ndcg, seconds)
+
+
+def _loss_of(shard: Any, scores: FloatArray) -> float:
+    return shard[1].value_and_slope(scores)[0]
 
 
 def _timed(model: Any, *data: Any) -> float:
@@ -204,7 +210,8 @@ def _dblp_acm(config: Config, repeat: int) -> _Matching:
             label="label",
         ).split_components()
         parts.append((table.graphs, table.matchings))
-    return _Matching(*parts, config)
+    train, test = parts
+    return _Matching(train, test, config)
 
 
 _PROBLEMS = {"horse": _horse, "ohsumed": _ohsumed, "dblp_acm": _dblp_acm}

@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     )
     from permatch.known import Known
     from permatch.labels import EdgeLabels
-    from permatch.linking import Links, fit_links, link
+    from permatch.linking import Links, PartedLinks, fit_links, link
     from permatch.ranking_distribution import RankingDistribution
     from permatch.scores import EdgeScores
     from permatch.tracking import associate
@@ -104,6 +104,7 @@ __all__ = [
     "MaxMarginMatching",
     "MaxMarginMatchingCV",
     "Nesting",
+    "PartedLinks",
     "PathTree",
     "Posterior",
     "QueryRidge",
@@ -159,6 +160,7 @@ _HOMES = {
     "MaxMarginMatching": "permatch.estimators",
     "MaxMarginMatchingCV": "permatch.estimators",
     "Nesting": "permatch.inference",
+    "PartedLinks": "permatch.linking",
     "PathTree": "permatch.inference",
     "Posterior": "permatch.estimators",
     "QueryRidge": "permatch.estimators",

@@ -21,9 +21,10 @@ _COMPILING = "compiling kernels (once, a few seconds; later runs load them from 
 @contextmanager
 def progress_bar(
     title: str, n_tasks: int, seconds: float, is_wanted: bool | None
-) -> Iterator[Callable[[int], None] | None]:
+) -> Iterator[Callable[[Any], None] | None]:
     """Yield a callback taking the number of tasks begun, or None to show nothing.
 
+    It also takes text, such as what part of a task is at hand, shown beside the title.
     With ``is_wanted=None`` a bar appears on interactive terminals when `seconds`, the
     expected time, exceeds `PATIENCE`.
     """
@@ -40,7 +41,14 @@ def progress_bar(
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=console.is_terminal) as bar:
         task = bar.add_task(title, total=n_tasks)
-        yield lambda n_begun: bar.update(task, completed=n_begun)
+
+        def show(state: int | str) -> None:
+            if isinstance(state, str):
+                bar.update(task, description=f"{title}: {state}")
+            else:
+                bar.update(task, completed=state)
+
+        yield show
 
 
 def tell(message: str, is_wanted: bool | None = None) -> None:

@@ -3,7 +3,7 @@
 Rows are sorted by query: query k has the rows ``starts[k]:starts[k + 1]``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,7 +68,8 @@ class QuerySet:
     """Checked judged lists, n documents of q queries.
 
     `documents` (n, d) are float64, float32 or compressed sparse rows, `grades` (n,) are 0
-    and up.  Query k has the rows ``starts[k]:starts[k + 1]``, an id and a weight.
+    and up.  Query k has the rows ``starts[k]:starts[k + 1]``, an id and a weight.  Of data
+    in shards this may be one; then `first` is the number of its first query in all data.
     """
 
     documents: Any
@@ -76,11 +77,12 @@ class QuerySet:
     starts: IntArray
     ids: np.ndarray
     weights: FloatArray
+    first: int = 0
 
     @property
     def n_documents(self) -> int:
         """Number of documents in all queries, n."""
-        return self.documents.shape[0]
+        return len(self.grades)
 
     @property
     def n_features(self) -> int:
@@ -117,6 +119,12 @@ class QuerySet:
             self.weights[chosen],
         )
 
+    def take_own(self, numbers: IntArray) -> "QuerySet":
+        """Return those of the queries with some rising numbers in all data."""
+        ends = np.searchsorted(numbers, [self.first, self.first + self.n_queries])
+        taken = self.take(numbers[slice(*ends)] - self.first)
+        return replace(taken, first=int(ends[0]))
+
 
 def check_queries(
     X: Any,
@@ -150,8 +158,11 @@ def check_queries(
     )
 
 
-def check_documents(X: Any, n_features: int | None = None) -> Any:
-    """Return features (n, d) as float64, float32 or sparse rows, finite, n >= 1."""
+def check_documents(X: Any, n_features: int | None = None, *, first_row: int = 0) -> Any:
+    """Return features (n, d) as float64, float32 or sparse rows, finite, n >= 1.
+
+    Messages count rows from `first_row`, where `X` is a part of a table.
+    """
     documents: Any
     if sparse.issparse(X):
         documents = sparse.csr_array(X)
@@ -180,11 +191,11 @@ def check_documents(X: Any, n_features: int | None = None) -> Any:
             f"documents must have the {n_features} features of the fitted model; got "
             f"{documents.shape[1]}."
         )
-    _check_finite(documents, values)
+    _check_finite(documents, values, first_row)
     return documents
 
 
-def check_grades(y: Any, n_documents: int) -> IntArray:
+def check_grades(y: Any, n_documents: int, *, first_row: int = 0) -> IntArray:
     """Return grades (n,) as whole numbers from 0 to `LARGEST_GRADE`."""
     grades = _as_column(y, "y", "grade", n_documents)
     required = f"grades must be whole numbers from 0 to {LARGEST_GRADE}"
@@ -199,8 +210,8 @@ def check_grades(y: Any, n_documents: int) -> IntArray:
     if is_wrong.any():
         first = int(np.argmax(is_wrong))
         raise GradeError(
-            f"{required}; got {grades[first]} at row {first}. Map judgements to 0, 1, 2 "
-            "..., the best highest."
+            f"{required}; got {grades[first]} at row {first_row + first}. Map judgements "
+            "to 0, 1, 2 ..., the best highest."
         )
     return whole
 
@@ -223,16 +234,7 @@ def query_rows(
         )
     if group is not None:
         return _rows_of_groups(group, n_documents)
-    ids = _as_column(qid, "qid", "id", n_documents)
-    is_missing = _find_missing(ids)
-    if is_missing.any():
-        row = int(np.argmax(is_missing))
-        raise InvalidQueriesError(
-            f"query ids must not be missing; qid of row {row} is {ids[row]}. Drop such "
-            "rows, or give them an id."
-        )
-    if ids.dtype.kind == "O":
-        ids = ids.astype(str)
+    ids = check_ids(qid, n_documents)
     is_new = np.append(True, ids[1:] != ids[:-1])
     first = np.flatnonzero(is_new)
     if len(np.unique(ids[first])) == len(first):
@@ -245,8 +247,26 @@ def query_rows(
     return QueryRows(starts, ids[np.sort(first)], order)
 
 
-def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> FloatArray:
-    """Return the weight of every query, (q,), from one per document, or ones."""
+def check_ids(qid: Any, n_documents: int, *, first_row: int = 0) -> np.ndarray:
+    """Return the query of every document, (n,)."""
+    ids = _as_column(qid, "qid", "id", n_documents)
+    is_missing = _find_missing(ids)
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
+        raise InvalidQueriesError(
+            f"query ids must not be missing; qid of row {first_row + row} is {ids[row]}. "
+            "Drop such rows, or give them an id."
+        )
+    return ids.astype(str) if ids.dtype.kind == "O" else ids
+
+
+def query_weights(
+    sample_weight: Any, rows: QueryRows, n_documents: int, *, is_all: bool = True
+) -> FloatArray:
+    """Return the weight of every query, (q,), from one per document, or ones.
+
+    Unless these are all queries, all of them may have weight 0.
+    """
     if sample_weight is None:
         return np.ones(len(rows.ids))
     weights = _as_array(sample_weight, "sample_weight")
@@ -269,7 +289,7 @@ def query_weights(sample_weight: Any, rows: QueryRows, n_documents: int) -> Floa
             "sample_weight must be equal for all documents of a query; query "
             f"{rows.ids[owner]} has several values. Use their mean."
         )
-    if not each.any():
+    if is_all and not each.any():
         raise InvalidQueriesError(
             "sample_weight must be above 0 for at least one query; all are 0."
         )
@@ -342,7 +362,7 @@ def _as_reals(documents: np.ndarray) -> FloatArray:
     return documents.astype(_real_type(documents.dtype))
 
 
-def _check_finite(documents: Any, values: np.ndarray) -> None:
+def _check_finite(documents: Any, values: np.ndarray, first_row: int) -> None:
     flat = values.reshape(-1)
     for first in range(0, len(flat), _VALUES_PER_LOOK):
         is_finite = np.isfinite(flat[first : first + _VALUES_PER_LOOK])
@@ -354,6 +374,6 @@ def _check_finite(documents: Any, values: np.ndarray) -> None:
             else:
                 row, column = divmod(place, documents.shape[1])
             raise NaNDocumentError(
-                f"features must be finite; got {flat[place]} at row {row}, column "
-                f"{column}. Fill in missing values first."
+                f"features must be finite; got {flat[place]} at row {first_row + row}, "
+                f"column {column}. Fill in missing values first."
             )

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.linking import solving
+from permatch.linking import constant, solving
 from permatch.linking.counting import MOST_RAISED, Count, Search, find_offset, keep_count
+from permatch.linking.totals import Total
 
 
 def curve(odds):
@@ -53,10 +54,10 @@ def test_a_count_that_runs_away_is_bounded():
     # Three sure links, and a fourth that only a huge constant forces.
     odds = np.array([6.0, 6.0, 6.0, -30.0])
     count, _ = curve(odds)
-    found = keep_count(count, np.array([0.9, 0.9, 0.9, 0.9]), Search(-60.0, 60.0))
+    found = keep_count(count, Total.of(np.array([0.9, 0.9, 0.9, 0.9])), Search(-60.0, 60.0))
     assert not found.is_reached
     assert not found.is_implausible
-    assert keep_count(count, np.full(6, 0.9), Search(-60.0, 60.0)).is_implausible
+    assert keep_count(count, Total.of(np.full(6, 0.9)), Search(-60.0, 60.0)).is_implausible
     assert 0.0 <= found.offset <= MOST_RAISED
     assert found.number == count(found.offset).number
 
@@ -69,15 +70,15 @@ def test_a_part_of_a_large_table_says_where_to_begin(monkeypatch):
     pairs = {"left": left, "right": right, "probability": rng.beta(1, 3, 2 * n)}
     expected = pm.link(pairs)
     calls = []
-    count = solving.Solver.count
+    total = solving.Solver.total
 
     def counted(self, offset):
         calls.append(self.problem.structure.n_edges)
-        return count(self, offset)
+        return total(self, offset)
 
-    monkeypatch.setattr(solving, "_LARGE", 100)
-    monkeypatch.setattr(solving, "_PILOT", 200)
-    monkeypatch.setattr(solving.Solver, "count", counted)
+    monkeypatch.setattr(constant, "LARGE", 100)
+    monkeypatch.setattr(constant, "_PILOT", 200)
+    monkeypatch.setattr(solving.Solver, "total", counted)
     links = pm.link(pairs)
     assert 1 <= calls.count(2 * n) <= 4
     assert min(calls) < 2 * n

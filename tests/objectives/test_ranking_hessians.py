@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from permatch._shards import HeldShards
 from permatch.objectives import (
     PairLikelihood,
     SubsetLikelihood,
     WholeListLikelihood,
     draw_subsets,
 )
-from permatch.objectives.ranking import LinearRanking, LinearScores
+from permatch.objectives.ranking import LinearRanking
+from permatch.queries import QuerySet
 
 # Differences of fourth order at this step leave about 1e-11.
 STEP = 1e-3
@@ -31,6 +33,15 @@ def grades(rng):
 @pytest.fixture
 def documents(rng):
     return rng.normal(size=(N, 4)) * (rng.random((N, 4)) < 0.7)
+
+
+def ranking(documents, starts, loss, scale, alpha=0.0):
+    """The objective over one shard."""
+    n_queries = len(starts) - 1
+    grades = np.zeros(documents.shape[0], dtype=int)  # the loss knows them
+    ids, weights = np.arange(n_queries), np.ones(n_queries)
+    queries = QuerySet(documents, grades, starts, ids, weights)
+    return LinearRanking(HeldShards([(queries, loss)]), scale, alpha)
 
 
 def differences(objective, coef):
@@ -62,8 +73,8 @@ def losses(grades):
 @pytest.mark.parametrize("size", [0.0, 0.5, 4.0])
 @pytest.mark.parametrize("kind", ["exact", "profile", "pairs", "subsets", "longer"])
 def test_hessian_is_the_derivative_of_the_gradient(kind, size, grades, documents, rng):
-    linear = LinearScores(documents, np.array([1.0, 2.0, 0.5, 1.0]))
-    objective = LinearRanking(linear, losses(grades)[kind], 0.1)
+    scale = np.array([1.0, 2.0, 0.5, 1.0])
+    objective = ranking(documents, STARTS, losses(grades)[kind], scale, 0.1)
     coef = size * rng.normal(size=4)
     expected = differences(objective, coef)
     found = objective.hessian(coef)
@@ -92,7 +103,7 @@ def test_exact_form_with_other_numbers_of_grades(n_grades, rng):
         starts, grades, np.arange(float(n_grades)), np.array([0.5, 0.5]), form="exact"
     )
     documents = rng.normal(size=(36, 3))
-    objective = LinearRanking(LinearScores(documents, np.ones(3)), loss, 0.0)
+    objective = ranking(documents, starts, loss, np.ones(3))
     for coef in (np.zeros(3), rng.normal(size=3)):
         expected = differences(objective, coef)
         atol = RELATIVE * np.abs(expected).max()
@@ -124,8 +135,8 @@ def test_gradients_by_query_sum_to_the_gradient(grades, documents, rng):
     coef, scale = rng.normal(size=4), np.array([1.0, 2.0, 0.5, 1.0])
     for given in (documents, sparse.csr_matrix(documents)):
         for loss in losses(grades).values():
-            objective = LinearRanking(LinearScores(given, scale), loss, 0.0)
-            parts = objective.gradients(coef, STARTS)
+            objective = ranking(given, STARTS, loss, scale)
+            parts = objective.gradients(coef)
             assert parts.shape == (6, 4)
             assert not parts[4].any()  # of weight 0
             total = objective.value_and_grad(coef)[1]

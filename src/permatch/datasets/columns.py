@@ -94,7 +94,8 @@ class Columns:
     """The arrays of a table, and the names of its rows for messages.
 
     `ids` are those of graph, left and right; a table of one graph has none for it, and
-    None is the graph's id.  `others` holds the different values of further columns.
+    None is the graph's id.  `others` holds the different values of further columns.  `rows`
+    are the numbers of the rows in a table that this is a part of.
     """
 
     name: str
@@ -106,10 +107,11 @@ class Columns:
     ignored: list[str]
     lines: IntArray | None
     others: dict[str, list[Any]] = field(default_factory=dict)
+    rows: IntArray | None = None
 
     def at(self, row: Any) -> str:
         """Return where a row is: its line in a file, or its position."""
-        return _place(self.name, self.lines, row)
+        return _place(self, row)
 
     def edge(self, row: Any) -> str:
         """Name the edge that a row describes."""
@@ -123,12 +125,16 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of a table, column by column, and the lines they end on."""
+    """Some rows of a table, column by column, and the lines they end on.
+
+    `rows` are their numbers if they are not the first ones of the table.
+    """
 
     name: str
     header: list[str]
     cells: Sequence[Any]
     lines: Sequence[int] | None = None
+    rows: IntArray | None = None
 
 
 # ---- roles -------------------------------------------------------------------------------
@@ -210,6 +216,7 @@ def gather(
     labels: list[FloatArray] = []
     features: list[FloatArray] = []
     lines: list[IntArray] = []
+    rows: list[IntArray] = []
     rule, hint = "features must be numbers", ", or name features without this column"
     if roles.features is not None:  # chosen by the caller, and called by its own name
         rule, hint = "this column must hold numbers such as 0.9", ""
@@ -224,6 +231,8 @@ def gather(
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))
+        if block.rows is not None:
+            rows.append(block.rows)
     n_ids = len(id_columns) - len(roles.others)
     ids = [(_join(codes[k]), list(coders[k])) for k in range(n_ids)]
     if n_ids == 2:
@@ -238,6 +247,7 @@ def gather(
         ignored=[header[k] or "(no name)" for k in ignored],
         lines=_join(lines) if lines else None,
         others=dict(zip(roles.others, map(list, coders[n_ids:]), strict=True)),
+        rows=_join(rows) if rows else None,
     )
 
 
@@ -278,7 +288,7 @@ class _Coder(dict[Any, int]):
                 found = "empty" if is_blank else str(key).replace("nan", "NaN")
                 raise TableError(
                     f"every pair needs a {block.header[column]!r}; the cell is {found} at "
-                    f"{_place(block.name, block.lines, row)}. Fill it in, or drop the row."
+                    f"{_place(block, row)}. Fill it in, or drop the row."
                 )
         return codes
 
@@ -314,7 +324,7 @@ def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArr
         cell = block.cells[column][row]
         raise TableError(
             f"{requirement}; {block.header[column]!r} is {str(cell)!r} at "
-            f"{_place(block.name, block.lines, row)}. Correct it{hint}."
+            f"{_place(block, row)}. Correct it{hint}."
         )
     return values
 
@@ -334,7 +344,8 @@ def _join(parts: list[Any]) -> Any:
     return whole
 
 
-def _place(name: str, lines: Any, row: Any) -> str:
-    if lines is None:
-        return f"row {int(row)} (counted from 0) of {name}"
-    return f"line {lines[row]} of {name}"
+def _place(rows: Block | Columns, row: Any) -> str:
+    if rows.lines is not None:
+        return f"line {rows.lines[row]} of {rows.name}"
+    number = row if rows.rows is None else rows.rows[row]
+    return f"row {int(number)} (counted from 0) of {rows.name}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from permatch._cells import quoted
-from permatch._types import IntArray
+from permatch._types import FloatArray, IntArray
 from permatch.datasets.columns import LABEL_RULE, Columns
 from permatch.errors import NaNFeatureError, TableError
 from permatch.graphs import BipartiteGraph
@@ -127,14 +127,7 @@ def read_labels(columns: Columns, edges: Edges, label: str) -> list[Any] | None:
     values = columns.labels
     if values is None or np.isnan(values).all():
         return None
-    is_wrong = (values != _NO_MATCH) & (values != _MATCH) & ~np.isnan(values)
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
-        raise TableError(
-            f"{LABEL_RULE}; {label!r} is {values[row]:g} at {columns.at(row)}. Correct it."
-        )
-    _check_partners(columns, edges, values == _MATCH)
-    known = edges.sort(np.where(np.isnan(values), _UNKNOWN, values).astype(np.int8))
+    known = edge_values(columns, edges, values, label)
     left, right = edges.sort(edges.left.node), edges.sort(edges.right.node)
     matched = np.flatnonzero(known == _MATCH)
     partner = np.full(len(edges.left.codes), -1, dtype=np.intp)
@@ -150,6 +143,18 @@ def read_labels(columns: Columns, edges: Edges, label: str) -> list[Any] | None:
         else EdgeLabels(known[rows[g] : rows[g + 1]])
         for g in range(len(rows) - 1)
     ]
+
+
+def edge_values(columns: Columns, edges: Edges, values: FloatArray, label: str) -> IntArray:
+    """Return 1, 0 or -1 for every edge: whether it is a match, if that is known."""
+    is_wrong = (values != _NO_MATCH) & (values != _MATCH) & ~np.isnan(values)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise TableError(
+            f"{LABEL_RULE}; {label!r} is {values[row]:g} at {columns.at(row)}. Correct it."
+        )
+    _check_partners(columns, edges, values == _MATCH)
+    return edges.sort(np.where(np.isnan(values), _UNKNOWN, values).astype(np.int8))
 
 
 def _check_partners(columns: Columns, edges: Edges, is_match: Any) -> None:
@@ -173,12 +178,16 @@ def _check_partners(columns: Columns, edges: Edges, is_match: Any) -> None:
 
 def build_graphs(columns: Columns, edges: Edges) -> list[BipartiteGraph]:
     """Cut the rows, sorted by edge, into one graph after another."""
+    return BipartiteGraph.split(build_structure(edges), edges.sort(columns.features))
+
+
+def build_structure(edges: Edges) -> Structure:
+    """Return the edges of all graphs side by side."""
     left, right = edges.sort(edges.left.node), edges.sort(edges.right.node)
     counts = np.bincount(left, minlength=len(edges.left.codes))
-    structure = Structure(
+    return Structure(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         right.astype(np.int64, copy=False),
         edges.left.starts.astype(np.int64, copy=False),
         edges.right.starts.astype(np.int64, copy=False),
     )
-    return BipartiteGraph.split(structure, edges.sort(columns.features))

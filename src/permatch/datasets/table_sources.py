@@ -8,6 +8,7 @@ from typing import Any
 
 from permatch._cells import as_array, column_keys
 from permatch._files import Gauge
+from permatch._types import IntArray
 from permatch.datasets.arrow_sources import (
     is_large,
     read_large_text,
@@ -67,7 +68,14 @@ def _read_file(path: Path, roles: RoleChoice, max_bytes: int | None) -> Columns:
         )
 
 
-def _read_frame(frame: Any, name: str, choice: RoleChoice) -> Columns:
+def read_part(frame: Any, name: str, choice: RoleChoice, rows: IntArray) -> Columns:
+    """Read some rows of a larger table, with their numbers in it."""
+    return _read_frame(frame, name, choice, rows)
+
+
+def _read_frame(
+    frame: Any, name: str, choice: RoleChoice, rows: IntArray | None = None
+) -> Columns:
     """Read a mapping of columns, or anything like a data frame."""
     keys = column_keys(frame)
     header = [str(key) for key in keys]
@@ -84,4 +92,4 @@ def _read_frame(frame: Any, name: str, choice: RoleChoice) -> Columns:
                 f"the columns of a table must be lists of equal length; {roles.left!r} "
                 f"has shape {shape}, {key!r} has {column.shape}."
             )
-    return gather(header, roles, name, [Block(name, header, cells)])
+    return gather(header, roles, name, [Block(name, header, cells, rows=rows)])

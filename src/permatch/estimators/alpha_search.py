@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from permatch._progress import progress_bar
+from permatch._shards import showing
 from permatch._types import FloatArray
 from permatch._validation import check_count, check_jobs
 from permatch.errors import InvalidOptionError
@@ -208,7 +209,11 @@ class AlphaSearch(LinearModel):
             for train, held_out in splits
         ]
         title = type(self).__name__
-        with progress_bar(title, len(alphas) * len(folds), 0.0, bool(self.verbose)) as show:
+        n_fits, passes = len(alphas) * len(folds), folds[0].problem.passes
+        with (
+            progress_bar(title, n_fits, 0.0, bool(self.verbose)) as show,
+            showing(passes, show),
+        ):
             path = walk(folds, alphas, show)
         best = self._keep(path, folds, is_more_better)
         vars(self).update(fitted)

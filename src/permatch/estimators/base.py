@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from permatch._progress import progress_bar
+from permatch._shards import showing
 from permatch._types import FloatArray
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, NotFittedError
@@ -103,7 +104,8 @@ class LinearModel(BaseModel):
         with progress_bar(type(self).__name__, 100, 0.0, bool(self.verbose)) as show:
             if show is not None:
                 options = options | {"on_iteration": problem.percent(options["tol"], show)}
-            optimum = problem.settle(alpha, start, **options)
+            with showing(problem.passes, show):
+                optimum = problem.settle(alpha, start, **options)
             self._adopt(problem, optimum)  # before the bar is taken down, which takes time
             self._conclude(problem, optimum)
         return optimum

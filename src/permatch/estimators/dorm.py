@@ -3,13 +3,13 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from permatch._shards import Shards
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, ranking_problem
 from permatch.objectives.rank_losses import ranking_margin
 from permatch.objectives.rank_margin import RankLoss
 from permatch.objectives.subset_likelihood import Ties
 from permatch.objectives.subsets import MissingGrades
-from permatch.queries import QuerySet
 
 
 @dataclass(eq=False, repr=False)
@@ -94,7 +94,7 @@ class DORM(LinearRanker):
 
     _is_zero_allowed = False
 
-    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
+    def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_margin(
             data,
             self.subset_size,

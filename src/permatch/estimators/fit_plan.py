@@ -9,7 +9,9 @@ import numpy as np
 from permatch._parallel import Allowance, Job
 from permatch._progress import PATIENCE, tell
 from permatch._types import FloatArray
-from permatch.estimators.checks import DataSet
+from permatch.distributed.graph_rows import GraphShard
+from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.matching_parts import GraphsInParts, data_set
 from permatch.inference import AutoEngine, Bethe, Nesting
 from permatch.inference._words import seconds_in_words
 from permatch.inference.learning import (
@@ -22,6 +24,7 @@ from permatch.inference.learning import (
 from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.objectives.feature_table import FeatureTable, must_match
 from permatch.objectives.parts import divide
+from permatch.objectives.sharded import ShardedLikelihood
 from permatch.problems import Problem, side_by_side
 from permatch.scores import stacked_problem
 
@@ -122,15 +125,28 @@ class FitPlan:
         """Compare approximate marginals at the end with closer ones."""
         if not self.n_approximate:
             return _findings(Closer())
-        job = Job(objective.n_jobs, False)
-        time = Allowance(self.seconds_to_compare, counts_compiling=True)
-        found = []
-        for k, part in enumerate(objective.parts):
-            is_table = isinstance(part, FeatureTable)
-            problem = part.problem(coef) if is_table else stacked_problem(part.scores(coef))
-            seconds = time.left / (len(objective.parts) - k)
-            found.append(self.engine.compare(problem, seconds, job))
+        seconds = self.seconds_to_compare
+        if isinstance(objective, ShardedLikelihood):
+            seconds /= objective.n_shards
+            found = objective.map(compare_parts, coef, self.engine, seconds)
+        else:
+            found = [compare_parts(objective, coef, self.engine, seconds)]
         return _findings(Closer.joined(found))
+
+
+def compare_parts(
+    objective: MatchingLikelihood, coef: FloatArray, engine: FitEngine, seconds: float
+) -> Closer:
+    """Compare approximate marginals of the parts of an objective with closer ones."""
+    job = Job(objective.n_jobs, False)
+    time = Allowance(seconds, counts_compiling=True)
+    found = []
+    for k, part in enumerate(objective.parts):
+        is_table = isinstance(part, FeatureTable)
+        problem = part.problem(coef) if is_table else stacked_problem(part.scores(coef))
+        left = time.left / (len(objective.parts) - k)
+        found.append(engine.compare(problem, left, job))
+    return Closer.joined(found)
 
 
 def _findings(closer: Closer) -> dict[str, Any]:
@@ -144,13 +160,18 @@ def _findings(closer: Closer) -> dict[str, Any]:
 
 def plan_fit(
     auto: AutoEngine,
-    data: DataSet,
+    data: DataSet | GraphsInParts,
     parameters: Parameters,
     budget: float,
     n_evaluations: int,
 ) -> FitPlan:
     """Decide which components to solve exactly, within the budget in seconds."""
-    units = _find_units(data, parameters, min(auto.exact_size, MOST_EXACT))
+    exact_size = min(auto.exact_size, MOST_EXACT)
+    if isinstance(data, GraphsInParts):
+        parts = data.shards.map(_shard_units, parameters, exact_size)
+        units = _Units(*map(np.concatenate, zip(*parts, strict=True)))
+    else:
+        units = _find_units(with_weight(data), parameters, exact_size)
     n_cells = float(units.n_pairs.sum()) * (parameters.n_edge + parameters.n_nodes)
     allowed = (1.0 - _TO_COMPARE) * budget / n_evaluations
     order = np.sort(units.seconds[np.isfinite(units.seconds)])
@@ -185,6 +206,13 @@ def plan_fit(
         float(units.seconds[is_exact].sum()) + rest + n_cells * _SECONDS_PER_CELL,
         n_evaluations,
     )
+
+
+def _shard_units(
+    shard: GraphShard, parameters: Parameters, exact_size: int
+) -> tuple[FloatArray, ...]:
+    units = _find_units(data_set(shard, 1), parameters, exact_size)
+    return units.seconds, units.cheap_seconds, units.n_pairs, units.sizes
 
 
 def _find_units(data: DataSet, parameters: Parameters, exact_size: int) -> _Units:

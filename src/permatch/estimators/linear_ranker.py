@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from permatch._progress import Stages
+from permatch._shards import HeldShards, Shards, showing
 from permatch._types import FloatArray
 from permatch._validation import check_jobs
 from permatch.estimators.base import LinearModel
@@ -27,8 +29,12 @@ class LinearRanker(LinearModel, BaseRanker):
     scale_features: bool
 
     def _fit(self, queries: QuerySet) -> Any:
+        return self._fit_shards(HeldShards([queries]))
+
+    def _fit_shards(self, shards: Shards) -> Any:
         alpha, options = self._check_alpha(), self._solver_options()
-        problem = self._problem(queries, check_jobs(self.n_jobs))
+        with Stages("preparing") as stages, showing(shards.passes, stages.say):
+            problem = self._problem(shards, check_jobs(self.n_jobs))
         return self._learn(problem, alpha, options)
 
     def _predict(self, documents: Any) -> FloatArray:

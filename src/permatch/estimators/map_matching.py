@@ -10,10 +10,11 @@ import numpy as np
 from permatch._types import BoolArray, FloatArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
-from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.checks import with_weight
 from permatch.estimators.convergence import warn_caller
 from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, is_close, plan_fit
-from permatch.estimators.matcher import BaseMatcher
+from permatch.estimators.matcher import BaseMatcher, Data
+from permatch.estimators.matching_parts import GraphsInParts
 from permatch.estimators.problem import LinearProblem, MatchingProblem
 from permatch.estimators.scaling import design
 from permatch.estimators.uncertainty.covariance import Derivatives
@@ -206,16 +207,14 @@ class MAPMatching(MatchingInference, BaseMatcher):
     is_convex_: bool = field(init=False)
     engine_report_: dict[str, Any] | None = field(init=False)
 
-    def _begin(self, data: DataSet) -> None:
+    def _begin(self, data: Data) -> None:
         super()._begin(data)
         budget = check_budget(self.budget, f"budget of {type(self).__name__}")
         engine = find_engine(self.engine)
         self._plan: FitPlan | None = None
         if isinstance(engine, AutoEngine):
             is_limited, seconds = budget is not None, budget or math.inf
-            plan = plan_fit(
-                engine, with_weight(data), self._parameters, seconds, self._n_evaluations()
-            )
+            plan = plan_fit(engine, data, self._parameters, seconds, self._n_evaluations())
             plan.announce(True if self.verbose else None, is_limited=is_limited)
             self._plan = plan if is_limited else None
 
@@ -228,27 +227,36 @@ class MAPMatching(MatchingInference, BaseMatcher):
             return self._plan.engine
         return find_engine(self.engine).for_learning()
 
-    def _problem(self, data: DataSet, n_jobs: int) -> LinearProblem:
+    def _problem(self, data: Data, n_jobs: int) -> LinearProblem:
         engine = self._learning_engine()
         require_marginals(engine)
         check_solver(self.solver, is_bounded=self.bounds is not None)
         parameters = self._parameters
         bounds = check_bounds(self.bounds, parameters)
-        graphs, labels, weights = with_weight(data)
-        for part_size in {g.size for g in graphs if not parameters.is_any and g.is_square}:
-            engine.check_size(part_size)  # before anything is computed
-        found = design((graphs, labels, weights), parameters, is_scaled=self.scale_features)
-        objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
+        if isinstance(data, GraphsInParts):
+            _check_sizes(engine, data.sizes, parameters)
+            shards, found = data.settled(parameters, is_scaled=self.scale_features)
+            objective = data.likelihood(shards, parameters, engine, n_jobs)
+            size, passes = data.mean_size, data.shards.passes
+            shares = np.full(data.n_graphs, 1.0 / data.n_graphs)
+        else:
+            graphs, labels, weights = data = with_weight(data)
+            _check_sizes(engine, {g.size for g in graphs if g.is_square}, parameters)
+            found = design(data, parameters, is_scaled=self.scale_features)
+            objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
+            size, passes = float(weights @ [graph.size for graph in graphs]), None
+            shares = found.shares
         if self.solver == NEWTON and not objective.is_exact:
             raise not_exact(engine)
         return LikelihoodProblem(
             scale=found.scale,
+            passes=passes,
             shift=found.shift,
             objective=objective,
             method=self.solver,
             bounds=bounds,
-            unit=max(1.0, float(weights @ [graph.size for graph in graphs]) / _MANY_NODES),
-            shares=found.shares,
+            unit=max(1.0, size / _MANY_NODES),
+            shares=shares,
             is_penalised=parameters.is_penalised,
         )
 
@@ -286,6 +294,12 @@ class MAPMatching(MatchingInference, BaseMatcher):
                 f"more than gradient_error_. {_remedy(engine, max(optimum.doubts))}",
                 RuntimeWarning,
             )
+
+
+def _check_sizes(engine: AbstractEngine, sizes: set[int], parameters: Parameters) -> None:
+    """Refuse squares that are too large for the engine, before anything is computed."""
+    for size in () if parameters.is_any else sizes:
+        engine.check_size(size)
 
 
 def _remedy(engine: AbstractEngine, size: int) -> str:

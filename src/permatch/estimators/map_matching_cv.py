@@ -10,16 +10,12 @@ from sklearn.model_selection import check_cv
 from permatch._validation import check_choice, check_count, check_jobs, check_weights
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
-from permatch.estimators.checks import (
-    DataSet,
-    check_data_set,
-    check_feature_names,
-    with_weight,
-)
+from permatch.estimators.checks import DataSet, check_data_set, with_weight
 from permatch.estimators.entity_folds import split_by_entity
 from permatch.estimators.fit_plan import EVALUATIONS, EVALUATIONS_NEAR
 from permatch.estimators.map_matching import MAPMatching
-from permatch.estimators.matcher import BaseMatcher
+from permatch.estimators.matcher import BaseMatcher, Data
+from permatch.estimators.matching_parts import GraphsInParts
 from permatch.estimators.uncertainty.evidence import search_by_evidence
 from permatch.estimators.uncertainty.of_matchings import n_graphs
 from permatch.objectives import Parameters
@@ -43,7 +39,7 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
     def fit(
         self,
         graphs: Any,
-        matchings: Any,
+        matchings: Any = None,
         sample_weight: Any = None,
         *,
         validation: tuple[Any, Any] | None = None,
@@ -53,14 +49,15 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
 
         Parameters
         ----------
-        graphs : sequence of (m, m, d) arrays or BipartiteGraph
-            Edge features; sizes m may differ between graphs.
+        graphs : sequence of (m, m, d) arrays or BipartiteGraph, or a table in parts
+            Edge features; sizes m may differ between graphs.  In parts as in `MAPMatching`.
         matchings : sequence of integer arrays of shape (m,)
-            The true matching of every graph.
+            The true matching of every graph; the columns of a table in parts.
         sample_weight : array of shape (n,), optional
             Weight of every graph, in training and in the scores of its fold.
         validation : pair (graphs, matchings), optional
             Graphs to choose alpha on, never trained on; default: split `graphs` by `cv`.
+            Not for tables in parts.
         feature_names : sequence of str, optional
             A name per feature, saved with the model.
 
@@ -69,15 +66,17 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         MatcherSearch
             Itself.
         """
-        data = check_data_set(graphs, matchings, sample_weight)
-        names = check_feature_names(feature_names, data[0][0].n_features)
+        data, names = self._open(graphs, matchings, sample_weight, feature_names)
         check_choice(self.scoring, "scoring", _SCORINGS)
         self._begin(data)
         if self._is_by_evidence(validation):
             problem = self._problem(data, check_jobs(self.n_jobs))
             nobs = n_graphs(data, sample_weight)
             return search_by_evidence(self, problem, nobs, {"feature_names_": names})
-        if validation is None:
+        splits: list[Any]
+        if isinstance(data, GraphsInParts):
+            splits = self._splits_in_parts(data, validation)
+        elif validation is None:
             splits = self._splits(data)
         else:
             splits = [(data, _check_validation(validation, self._parameters))]
@@ -90,19 +89,48 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
             is_more_better=_SCORINGS[self.scoring],
         )
 
-    def _judge_on(self, held_out: DataSet) -> Judge:
-        labels = with_weight(held_out)[1]
-        if self.scoring == "hamming" and not any(known.has_partners for known in labels):
-            raise InvalidMatchingError(
-                "scoring='hamming' needs held-out graphs with a left node whose partner is "
-                f"known; one split has none in {len(labels)} graphs. Use fewer folds, "
-                "label more nodes, or use scoring='log_likelihood'."
-            )
+    def _judge_on(self, held_out: Data) -> Judge:
         parameters = self._parameters
+        if isinstance(held_out, GraphsInParts):
+            has_partners = any(own.has_partners for own in held_out.outlines)
+            self._require_partners(has_partners, held_out.n_graphs)
+            if self.scoring == "hamming":
+                return lambda weights: held_out.hamming_loss(self, weights, parameters)
+            engine = self._learning_engine()
+            return lambda weights: held_out.log_likelihood(
+                self, weights, parameters, engine
+            )
+        labels = with_weight(held_out)[1]
+        self._require_partners(any(one.has_partners for one in labels), len(labels))
         if self.scoring == "hamming":
             return lambda weights: self._loss(weights, held_out, parameters)
         engine = self._learning_engine()
         return lambda weights: self._log_likelihood(weights, held_out, parameters, engine)
+
+    def _require_partners(self, has_partners: bool, n_graphs: int) -> None:
+        """Refuse held-out graphs that say nothing about the Hamming loss."""
+        if self.scoring == "hamming" and not has_partners:
+            raise InvalidMatchingError(
+                "scoring='hamming' needs held-out graphs with a left node whose partner is "
+                f"known; one split has none in {n_graphs} graphs. Use fewer folds, "
+                "label more nodes, or use scoring='log_likelihood'."
+            )
+
+    def _splits_in_parts(
+        self, data: GraphsInParts, validation: Any
+    ) -> list[tuple[GraphsInParts, GraphsInParts]]:
+        """Return pairs of training and held-out graphs in parts."""
+        folds = None
+        if validation is None:
+            folds = self._shuffled_folds(data.n_graphs, "graphs", "(graphs, matchings)")
+        if folds is None:
+            got = f"cv={self.cv!r}" if validation is None else "validation"
+            raise InvalidOptionError(
+                "of graphs in parts, alpha is chosen by shuffled folds: cv must be a "
+                f"number, without validation; got {got}. Use a number, or load the graphs "
+                "into memory."
+            )
+        return [(data.take(train), data.take(test)) for train, test in folds]
 
     def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
         """Return pairs of training and held-out graphs."""

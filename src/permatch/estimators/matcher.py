@@ -1,6 +1,7 @@
 """The base of all matchers with one coefficient per feature."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from permatch._validation import (
     check_rng,
 )
 from permatch.decoding import LinkCosts
+from permatch.distributed import is_in_parts
 from permatch.distribution import MatchingDistribution
 from permatch.errors import InvalidMatchingError, InvalidOptionError
 from permatch.estimators.base import LinearModel
@@ -24,7 +26,13 @@ from permatch.estimators.checks import (
     with_weight,
 )
 from permatch.estimators.links import link_table
+from permatch.estimators.matching_parts import (
+    GraphsInParts,
+    open_training,
+    predict_in_parts,
+)
 from permatch.estimators.scored import Scored, score_graphs
+from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
 from permatch.labels import require_known
 from permatch.metrics import hamming_loss
@@ -32,6 +40,9 @@ from permatch.objectives import Parameters, arrange
 
 _DECODERS = ("mode", "bayes")
 _UNMATCHED = ("auto", "larger", "any")
+
+#: Checked training data, in memory or in parts.
+Data = DataSet | GraphsInParts
 
 
 class BaseMatcher(LinearModel):
@@ -69,7 +80,7 @@ class BaseMatcher(LinearModel):
     def fit(
         self,
         graphs: Any,
-        matchings: Any,
+        matchings: Any = None,
         sample_weight: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
@@ -78,28 +89,47 @@ class BaseMatcher(LinearModel):
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Edge features; sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Edge features; sizes may differ between graphs.  See the notes for data that do
+            not fit into memory.
         matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
             The true matching of every graph: the right node of every left node, -1 if it is
             unmatched, -2 if that is not known.  `Known` and `EdgeLabels` can also say which
-            pairs do not match.
+            pairs do not match.  Of a table in parts: the name of the column with the
+            labels, or a mapping from ``graph``, ``left``, ``right`` and ``label`` to names.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph; 2 is like passing the graph twice.
         feature_names : sequence of str, optional
-            A name per feature, saved with the model.
+            A name per feature, saved with the model.  Of a table in parts: the columns to
+            learn from; default: all other numeric ones.
 
         Returns
         -------
         BaseMatcher
             Itself.
+
+        Notes
+        -----
+        A table with a row per candidate pair, as `permatch.datasets.read_edge_table` reads
+        it, may also come in parts, with the same result:
+
+        - ``fit("folder")``: a folder of Parquet files, or a ``pyarrow.dataset.Dataset``,
+          read from disk in every pass;
+        - ``fit(ddf)``: a Dask DataFrame, computed where its partitions are;
+        - ``fit([part, ...])``: a list of delayed pairs ``(graphs, matchings)``.
+
+        Rows must be sorted by graph; a graph may go on in the next part.
         """
         alpha, options = self._check_alpha(), self._solver_options()
         n_jobs = check_jobs(self.n_jobs)
-        data = check_data_set(graphs, matchings, sample_weight)
-        names = check_feature_names(feature_names, data[0][0].n_features)
+        data, names = self._open(graphs, matchings, sample_weight, feature_names)
         self._begin(data)
-        optimum = self._learn(self._problem(data, n_jobs), alpha, options)
+        if isinstance(data, GraphsInParts):
+            with data.preparing():
+                problem = self._problem(data, n_jobs)
+        else:
+            problem = self._problem(data, n_jobs)
+        optimum = self._learn(problem, alpha, options)
         self.feature_names_ = names
         self._warn(optimum)
         return self
@@ -110,13 +140,13 @@ class BaseMatcher(LinearModel):
         decode: Literal["mode", "bayes"] = "mode",
         *,
         costs: LinkCosts | None = None,
-    ) -> list[IntArray]:
+    ) -> Any:
         """Return one matching per graph.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`, without labels.
         decode : {"mode", "bayes"}
             The likeliest matching, or the one with the fewest expected errors (needs
             marginals).
@@ -128,7 +158,9 @@ class BaseMatcher(LinearModel):
         -------
         list of ndarray of shape (n,)
             Left node i of a graph is matched to right node ``matching[i]``; -1: unmatched,
-            ``pm.ABSTAINED`` (-2): left to a person.
+            ``pm.ABSTAINED`` (-2): left to a person.  Of a table in parts: for every pair
+            whether it is matched, in the order of the rows; of a Dask DataFrame a Dask
+            Series, and of delayed graphs delayed lists, not yet computed.
         """
         check_choice(decode, "decode", _DECODERS)
         if costs is not None and (decode != "bayes" or not isinstance(costs, LinkCosts)):
@@ -136,25 +168,34 @@ class BaseMatcher(LinearModel):
                 "costs must be permatch.LinkCosts(...), with decode='bayes'; got "
                 f"{costs!r} with decode={decode!r}."
             )
+        if is_in_parts(graphs):
+            self._check_fitted()
+            bayes = partial(_predict_with, decode=decode, costs=costs)
+            return predict_in_parts(self, graphs, bayes, np.bool_)
         scored = self._score(graphs)
         if decode == "mode":
             return scored.modes()
         return scored.bayes(scored.infer(find_engine(self.engine), self.n_jobs), costs)
 
-    def predict_marginals(self, graphs: Any) -> list[FloatArray]:
+    def predict_marginals(self, graphs: Any) -> Any:
         """Return the probability of every edge of every graph.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`, without labels.
 
         Returns
         -------
         list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
             Rows and columns sum to one, less the probability that the node is unmatched,
-            within the errors of a sampling engine.
+            within the errors of a sampling engine.  Of a table in parts: the probability
+            of every pair, in the order of the rows; of a Dask DataFrame a Dask Series, and
+            of delayed graphs delayed lists, not yet computed.
         """
+        if is_in_parts(graphs):
+            self._check_fitted()
+            return predict_in_parts(self, graphs, _marginals_by, np.float64)
         return self._score(graphs).infer(find_engine(self.engine), self.n_jobs).marginals
 
     def predict_links(
@@ -270,14 +311,37 @@ class BaseMatcher(LinearModel):
         """Return the engine of a fit, and of the choice of alpha."""
         return find_engine(self.engine)
 
-    def _begin(self, data: DataSet) -> None:
+    def _open(
+        self, graphs: Any, matchings: Any, sample_weight: Any, feature_names: Any
+    ) -> tuple[Data, list[str] | None]:
+        """Return checked training data, and the names of features."""
+        if is_in_parts(graphs):
+            if sample_weight is not None:
+                raise InvalidOptionError(
+                    "graphs in parts have equal weights; got sample_weight. Leave it out, "
+                    "or load the graphs into memory."
+                )
+            data, names = open_training(graphs, matchings, feature_names)
+            return data, check_feature_names(names, data.outlines[0].n_features[0])
+        data = check_data_set(graphs, matchings, sample_weight)
+        return data, check_feature_names(feature_names, data[0][0].n_features)
+
+    def _begin(self, data: Data) -> None:
         """Decide which parameters are learned."""
         check_choice(self.unmatched, "unmatched", _UNMATCHED)
+        if isinstance(data, GraphsInParts):
+            spare = data.first("spare")
+            if self.unmatched == "larger" and spare is not None:
+                raise _no_fit(*spare)
+            is_any = spare is not None or self.unmatched == "any"
+            self._parameters = Parameters(*data.outlines[0].n_features, is_any)
+            return
         require_known(with_weight(data)[1])
         graphs, labels, _ = data
         spare = [k for k, known in enumerate(labels) if known.leaves_spare]
         if self.unmatched == "larger" and spare:
-            raise _no_fit(data, spare[0])
+            graph, known = graphs[spare[0]], labels[spare[0]]
+            raise _no_fit(spare[0], graph.n_left, graph.n_right, known.n_most_links)
         is_any = bool(spare) or self.unmatched == "any"
         self._parameters = Parameters.of(graphs[0], is_any=is_any)
 
@@ -313,9 +377,16 @@ class BaseMatcher(LinearModel):
     def _loss(self, weights: FloatArray, data: DataSet, parameters: Parameters) -> float:
         """Return the Hamming loss of some coefficients on checked data."""
         graphs, labels, shares = data
-        found = score_graphs(graphs, weights, parameters).modes()
+        found = self._modes(weights, graphs, parameters)
         true = [known.matching for known in labels]
         return hamming_loss(true, found, sample_weight=shares)
+
+    @staticmethod
+    def _modes(
+        weights: FloatArray, graphs: list[BipartiteGraph], parameters: Parameters
+    ) -> list[IntArray]:
+        """Return the best matchings of checked graphs."""
+        return score_graphs(graphs, weights, parameters).modes()
 
     def _log_likelihood(
         self,
@@ -353,10 +424,19 @@ class BaseMatcher(LinearModel):
         )
 
 
-def _no_fit(data: DataSet, k: int) -> InvalidMatchingError:
-    graph, known = data[0][k], data[1][k]
+def _predict_with(
+    model: BaseMatcher, graphs: Any, *, decode: Any, costs: LinkCosts | None
+) -> list[IntArray]:
+    return model.predict(graphs, decode, costs=costs)
+
+
+def _marginals_by(model: BaseMatcher, graphs: Any) -> list[FloatArray]:
+    return model.predict_marginals(graphs)
+
+
+def _no_fit(k: int, n_left: int, n_right: int, n_most_links: int) -> InvalidMatchingError:
     return InvalidMatchingError(
         "with unmatched='larger' all nodes of the smaller side must be matched; the label "
-        f"of graph {k} ({graph.n_left} x {graph.n_right}) allows at most "
-        f"{known.n_most_links} pairs. Use unmatched='any', or correct the label."
+        f"of graph {k} ({n_left} x {n_right}) allows at most {n_most_links} pairs. Use "
+        "unmatched='any', or correct the label."
     )

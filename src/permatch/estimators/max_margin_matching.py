@@ -4,12 +4,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from permatch.errors import InvalidMatchingError
-from permatch.estimators.checks import DataSet, with_weight
-from permatch.estimators.matcher import BaseMatcher
+from permatch.estimators.checks import with_weight
+from permatch.estimators.matcher import BaseMatcher, Data
+from permatch.estimators.matching_parts import GraphsInParts
 from permatch.estimators.problem import MarginProblem
 from permatch.estimators.scaling import design
 from permatch.inference import AbstractEngine, find_engine
 from permatch.objectives import MatchingHinge
+from permatch.objectives.sharded import ShardedHinge
 
 
 @dataclass(eq=False, repr=False)
@@ -127,22 +129,36 @@ class MaxMarginMatching(BaseMatcher):
 
     _is_zero_allowed = False
 
-    def _problem(self, data: DataSet, n_jobs: int) -> MarginProblem:
+    def _problem(self, data: Data, n_jobs: int) -> MarginProblem:
         find_engine(self.engine)  # a misspelt one is better known before the fit
-        data = with_weight(data)
-        for k, known in enumerate(data[1]):
-            if not known.is_complete:
-                raise InvalidMatchingError(
-                    "MaxMarginMatching needs to know the partner of every node, or that it "
-                    f"has none; the label of graph {k} is incomplete. Use MAPMatching."
-                )
-        found = design(data, self._parameters, is_scaled=self.scale_features)
-        hinge = MatchingHinge(found.parts, found.shares, n_jobs=n_jobs)
+        if isinstance(data, GraphsInParts):
+            _require_complete(data.first("incomplete"))
+            shards, found = data.settled(self._parameters, is_scaled=self.scale_features)
+            hinge, passes = ShardedHinge(data.hinge(shards, n_jobs)), data.shards.passes
+        else:
+            passes = None
+            data = with_weight(data)
+            is_open = (k for k, known in enumerate(data[1]) if not known.is_complete)
+            _require_complete(next(is_open, None))
+            found = design(data, self._parameters, is_scaled=self.scale_features)
+            hinge = MatchingHinge(found.parts, found.shares, n_jobs=n_jobs)
         risk = hinge.risk_and_subgradient
         return MarginProblem(
-            scale=found.scale, shift=found.shift, risk_and_subgradient=risk
+            scale=found.scale,
+            passes=passes,
+            shift=found.shift,
+            risk_and_subgradient=risk,
         )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:
         super()._adopt(problem, optimum)
         self.gap_ = optimum.gap
+
+
+def _require_complete(incomplete: int | None) -> None:
+    """Refuse graphs of which one has an incomplete label."""
+    if incomplete is not None:
+        raise InvalidMatchingError(
+            "MaxMarginMatching needs to know the partner of every node, or that it has "
+            f"none; the label of graph {incomplete} is incomplete. Use MAPMatching."
+        )

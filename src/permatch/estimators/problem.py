@@ -5,17 +5,18 @@ Coefficients are those of scaled features, ``coef * scale``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from permatch._types import FloatArray, IntArray
+from permatch._shards import Passes, Shards
+from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
 from permatch.estimators.uncertainty.covariance import Derivatives
 from permatch.objectives.rank_losses import ObservedLoss
-from permatch.objectives.ranking import LinearRanking, LinearScores, spread_within_queries
-from permatch.objectives.whole_list import WholeListLikelihood
+from permatch.objectives.ranking import LinearRanking, spread_within_queries
 from permatch.optimizers import (
     BaseOptimum,
     BundleOptimum,
@@ -39,6 +40,7 @@ class LinearProblem:
 
     scale: FloatArray  # divisor of every feature, (d,)
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of the fitted model
+    passes: Passes | None = None  # over the training data, if these are in shards
 
     #: Shows the progress of a solution.
     percent: ClassVar[Any] = GradientPercent
@@ -150,19 +152,27 @@ class MarginProblem(MatchingProblem, HingeProblem):
 class RankingProblem(LinearProblem):
     """A smooth loss over judged lists, minimised by quasi-Newton steps."""
 
-    linear: LinearScores
-    loss: Any
-    starts: IntArray  # of the queries, (q + 1,)
-    shares: FloatArray  # of the queries, (q,); they sum to one
+    shards: Shards  # pairs of queries and the loss of their scores
+    n_jobs: int
+    weigh: Callable[[], FloatArray]  # returns the shares of all queries, which sum to one
+
+    def objective(self, alpha: float, form: str | None = None) -> LinearRanking:
+        """Return the objective at one alpha, for whole lists perhaps in another form."""
+        return LinearRanking(self.shards, self.scale, alpha, form=form, n_jobs=self.n_jobs)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """The shares of the queries, (q,); they sum to one."""
+        return self.weigh()
 
     def derivatives(self, alpha: float, coef: FloatArray) -> Derivatives:
         """Return what is known of a likelihood at some scaled coefficients."""
-        objective = LinearRanking(self.linear, self.loss, alpha)
+        objective = self.objective(alpha)
         return Derivatives(
             params=coef,
             value=objective.value_and_grad(coef)[0],
             hessian=objective.hessian(coef),
-            gradients=objective.gradients(coef, self.starts),
+            gradients=objective.gradients(coef),
             shares=self.shares,
             penalties=np.full(len(coef), alpha),
             is_free=np.ones(len(coef), dtype=bool),
@@ -170,9 +180,8 @@ class RankingProblem(LinearProblem):
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
-        objective = LinearRanking(self.linear, self.loss, alpha)
         begin = np.zeros(len(self.scale)) if start is None else start
-        return minimize(objective.value_and_grad, begin, **options)
+        return minimize(self.objective(alpha).value_and_grad, begin, **options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -186,12 +195,11 @@ class WholeListProblem(RankingProblem):
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
-        loss: WholeListLikelihood = self.loss
         begin = np.zeros(len(self.scale)) if start is None else start
-        first = self._minimize(loss.in_form("profile"), alpha, begin, options)
-        if not (loss.forms == "exact").any() or first.is_interrupted:
+        first = self._minimize("profile", alpha, begin, options)
+        if not self.fitted["forms_"]["exact"] or first.is_interrupted:
             return first
-        last = self._minimize(loss, alpha, first.coef, options)
+        last = self._minimize(None, alpha, first.coef, options)
         if not last.n_evaluations:  # interrupted at once
             return replace(
                 first, is_converged=False, is_interrupted=True, message=last.message
@@ -205,44 +213,46 @@ class WholeListProblem(RankingProblem):
         )
 
     def _minimize(
-        self,
-        loss: WholeListLikelihood,
-        alpha: float,
-        start: FloatArray,
-        options: dict[str, Any],
+        self, form: str | None, alpha: float, start: FloatArray, options: dict[str, Any]
     ) -> Optimum:
-        objective = LinearRanking(self.linear, loss, alpha)
+        value_and_grad = self.objective(alpha, form).value_and_grad
         if len(self.scale) > _MOST_FEATURES_FOR_NEWTON:
-            return minimize(objective.value_and_grad, start, **options)
-        # The curvature of the profile form serves the exact one too, and is far cheaper.
-        curved = LinearRanking(self.linear, loss.in_form("profile"), alpha)
-        return minimize_newton(objective.value_and_grad, curved.hessian, start, **options)
+            return minimize(value_and_grad, start, **options)
+        curved = self.objective(alpha, "profile")
+        return minimize_newton(value_and_grad, curved.hessian, start, **options)
 
 
-def query_scale(queries: QuerySet, *, is_scaled: bool, n_jobs: int) -> FloatArray:
+def query_scale(shards: Shards, *, is_scaled: bool, n_jobs: int) -> FloatArray:
     """Return the spread of every feature within queries, or ones."""
     if not is_scaled:
-        return np.ones(queries.n_features)
-    return spread_within_queries(queries.documents, queries.starts, n_jobs)
+        return np.ones(shards.map(_count_features)[0])
+    return spread_within_queries(shards, n_jobs)
+
+
+def _count_features(queries: QuerySet) -> int:
+    return queries.n_features
 
 
 def ranking_problem(
-    queries: QuerySet, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
+    data: Shards, observed: ObservedLoss, *, is_scaled: bool, n_jobs: int
 ) -> LinearProblem:
     """Return the problem of linear scores with a loss over judged lists."""
-    scale = query_scale(queries, is_scaled=is_scaled, n_jobs=n_jobs)
-    linear = LinearScores(queries.documents, scale, n_jobs)
+    scale = query_scale(data, is_scaled=is_scaled, n_jobs=n_jobs)
     fitted = {"n_observations_": observed.n_observations} | observed.fitted
     if observed.has_kinks:
-        risk = LinearRanking(linear, observed.loss, 0.0).risk_and_subgradient
-        return HingeProblem(scale=scale, fitted=fitted, risk_and_subgradient=risk)
-    is_list = isinstance(observed.loss, WholeListLikelihood)
-    kind = WholeListProblem if is_list else RankingProblem
+        risk = LinearRanking(observed.shards, scale, 0.0, n_jobs=n_jobs)
+        return HingeProblem(
+            scale=scale,
+            fitted=fitted,
+            passes=data.passes,
+            risk_and_subgradient=risk.risk_and_subgradient,
+        )
+    kind = WholeListProblem if observed.has_forms else RankingProblem
     return kind(
         scale=scale,
         fitted=fitted,
-        linear=linear,
-        loss=observed.loss,
-        starts=queries.starts,
-        shares=observed.query_weights,
+        passes=data.passes,
+        shards=observed.shards,
+        n_jobs=n_jobs,
+        weigh=observed.weigh,
     )

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from permatch._shards import Shards, light
 from permatch._types import FloatArray
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, query_scale
-from permatch.objectives.query_ridge import QueryLeastSquares
-from permatch.objectives.rank_losses import has_grades, weigh_queries
+from permatch.objectives.query_ridge import QueryLeastSquares, query_moments
+from permatch.objectives.rank_losses import has_grades, no_grades, weigh_queries
 from permatch.optimizers import Optimum
 from permatch.queries import QuerySet
 
@@ -70,16 +71,25 @@ class QueryRidge(LinearRanker):
     def _solver_options(self) -> dict[str, Any]:
         return {}
 
-    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
-        weigh_queries(data, has_grades(data))  # or there is nothing to learn
+    def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
+        n_queries, told, total, n_documents = data.total(_count)
+        if not told:  # there is nothing to learn
+            raise no_grades(n_queries)
         scale = query_scale(data, is_scaled=self.scale_features, n_jobs=n_jobs)
-        weights = data.weights / data.weights.sum()
-        n_documents = int(data.lengths[weights > 0].sum())
+        square, gram, moment = data.total(query_moments, total)
         return RidgeProblem(
             scale=scale,
             fitted={"n_observations_": n_documents},
-            objective=QueryLeastSquares(data, weights, scale),
+            objective=QueryLeastSquares(square, gram, moment, scale),
         )
+
+
+@light
+def _count(queries: QuerySet) -> tuple[int, float, float, int]:
+    """Count queries, the weight of those with grades and of all, and documents."""
+    told = weigh_queries(queries, has_grades(queries)).sum()
+    n_documents = int(queries.lengths[queries.weights > 0].sum())
+    return queries.n_queries, told, queries.weights.sum(), n_documents
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

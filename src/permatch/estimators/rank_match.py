@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._shards import Shards
 from permatch._types import FloatArray, IntArray
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, ranking_problem
@@ -12,7 +13,6 @@ from permatch.estimators.uncertainty.of_rankings import RankingInference
 from permatch.objectives.rank_losses import ranking_likelihood
 from permatch.objectives.subset_likelihood import Ties
 from permatch.objectives.subsets import MissingGrades
-from permatch.queries import QuerySet
 from permatch.ranking_distribution import RankingDistribution
 
 
@@ -199,7 +199,7 @@ class RankMatch(RankingInference, LinearRanker):
         """
         return self.distribution(X, position_weights).prob_above(i, j)
 
-    def _problem(self, data: QuerySet, n_jobs: int) -> LinearProblem:
+    def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_likelihood(
             data,
             self.subset_size,

@@ -3,25 +3,28 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from permatch._shards import HeldShards, Shards, light
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, check_jobs
-from permatch.errors import InvalidOptionError
-from permatch.estimators.alpha_search import AlphaSearch, Judge
-from permatch.estimators.checks import column_names
+from permatch.distributed import Opened, is_in_parts, open_queries
+from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch.estimators.alpha_search import AlphaSearch
 from permatch.estimators.linear_ranker import LinearRanker, linear_scores
-from permatch.estimators.ranker import check_columns, name_features
+from permatch.estimators.ranker import check_columns
 from permatch.estimators.uncertainty.evidence import search_by_evidence
 from permatch.estimators.uncertainty.of_rankings import n_queries
 from permatch.metrics import Measure, find_measure
-from permatch.queries import QueryRows, QuerySet, check_queries, query_rows
+from permatch.metrics.lists import rank_lists
+from permatch.queries import QuerySet, check_queries, query_rows
 
-#: From grades, scores and group sizes to a score; higher is better.
-Scoring = Callable[[IntArray, FloatArray, IntArray], float]
+#: From held-out queries and coefficients to a score; higher is better.
+Scoring = Callable[[Shards, FloatArray], float]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -34,7 +37,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         qid: Any = None,
         group: Any = None,
         *,
@@ -58,50 +61,84 @@ class RankerSearch(AlphaSearch, LinearRanker):
         RankerSearch
             Itself.
         """
-        scoring = check_scoring(self.scoring)
+        judge = check_scoring(self.scoring)
         by_evidence = self._is_by_evidence(validation)
         if not by_evidence:
             self._check_alphas()  # before the data are looked at
-        queries = self.scaled(check_queries(X, y, qid, group, sample_weight=sample_weight))
-        names = name_features(X, feature_names, queries.n_features)
-        fitted = {"feature_names_": names, "columns_": column_names(X)}
+        opened = open_queries(
+            X,
+            y,
+            qid,
+            group,
+            sample_weight=sample_weight,
+            feature_names=feature_names,
+            prepare=self._prepare(),
+        )
+        names, columns = self._name(X, feature_names, opened)
+        shards = opened.shards
+        fitted = {"feature_names_": names, "columns_": columns}
         if by_evidence:
-            problem: Any = self._problem(queries, check_jobs(self.n_jobs))
-            nobs = n_queries(self, problem, queries)
+            problem: Any = self._problem(shards, check_jobs(self.n_jobs))
+            nobs = n_queries(self, problem, shards)
             return search_by_evidence(self, problem, nobs, fitted)
         if validation is None:
-            rows = query_rows(qid, group, queries.n_documents)
+            rows = None if is_in_parts(X) else (qid, group)
+            take = partial(shards.derive, QuerySet.take_own)
             splits = [
-                (queries.take(train), queries.take(test))
-                for train, test in self._splits(queries, rows)
+                (take(train), take(test)) for train, test in self._splits(shards, rows)
             ]
         else:
-            held_out = _check_validation(validation, queries, column_names(X))
-            splits = [(queries, self.scaled(held_out))]
-
-        def judge_on(held_out: QuerySet) -> Judge:
-            grades, lengths = held_out.grades, held_out.lengths
-            return lambda coef: scoring(
-                grades, linear_scores(held_out.documents, coef), lengths
-            )
-
+            splits = [(shards, self._open_validation(validation, opened, columns))]
         return self._search(
-            queries,
+            shards,
             splits,
-            judge_on,
+            lambda held_out: lambda coef: judge(held_out, coef),
             fitted=fitted,
             is_refitted=validation is None,
         )
 
+    def _open_validation(
+        self, validation: Any, opened: Opened, columns: list[str] | None
+    ) -> Shards:
+        """Return the validation lists, checked like the training lists."""
+        if not isinstance(validation, tuple | list) or len(validation) != 3:
+            raise InvalidOptionError(
+                f"validation must be a tuple (X, y, qid); got {type(validation).__name__}"
+                + (
+                    f" of {len(validation)}."
+                    if isinstance(validation, tuple | list)
+                    else "."
+                )
+            )
+        X, y, qid = validation
+        prepare = self._prepare()
+        if not is_in_parts(X):
+            check_columns(X, columns)
+            queries = check_queries(X, y, qid, None, opened.n_features)
+            return HeldShards([queries if prepare is None else prepare(queries)])
+        held_out = open_queries(X, y, qid, feature_names=columns, prepare=prepare)
+        if held_out.n_features != opened.n_features:
+            raise InvalidQueriesError(
+                f"validation must have the {opened.n_features} features of the training "
+                f"data; got {held_out.n_features}."
+            )
+        return held_out.shards
+
     def _splits(
-        self, queries: QuerySet, rows: QueryRows
+        self, shards: Shards, given: tuple[Any, Any] | None
     ) -> list[tuple[IntArray, IntArray]]:
-        """Return pairs of training and held-out query positions."""
+        """Return pairs of training and held-out query numbers.
+
+        `given` are the qid and group of data in memory, which may be in any order.
+        """
         check_count(self.random_state, "random_state", 0)
-        folds = self._shuffled_folds(queries.n_queries, "queries", "(X, y, qid)")
+        lengths, ids = map(np.concatenate, zip(*shards.map(_outline), strict=True))
+        folds = self._shuffled_folds(len(lengths), "queries", "(X, y, qid)")
         if folds is not None:
             return folds
-        owners = rows.scatter(queries.owners)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        if given is not None:
+            owners = query_rows(*given, len(owners)).scatter(owners)
         try:
             splitter: Any = check_cv(self.cv)
             with warnings.catch_warnings():
@@ -126,17 +163,27 @@ class RankerSearch(AlphaSearch, LinearRanker):
             if len(shared):
                 raise InvalidOptionError(
                     "cv must keep the documents of a query together; split "
-                    f"{k} has query {queries.ids[shared[0]]} on both sides. Use "
+                    f"{k} has query {ids[shared[0]]} on both sides. Use "
                     "GroupKFold, or a number of folds."
                 )
         return [(train, test) for train, test in parts]
 
 
+@light
+def _outline(queries: QuerySet) -> tuple[IntArray, np.ndarray]:
+    return queries.lengths, queries.ids
+
+
 def check_scoring(scoring: Any) -> Scoring:
-    """Return the function that scores an alpha; higher is better."""
+    """Return the function that scores coefficients; higher is better."""
     if isinstance(scoring, str | Measure | type):
         measure = find_measure(scoring)
-        return lambda y, s, group: measure(y, s, group=group)
+
+        def mean(held_out: Shards, coef: FloatArray) -> float:
+            values = held_out.map(_measure, coef, measure)
+            return measure.mean(np.concatenate([own for own in values if own is not None]))
+
+        return mean
     if not callable(scoring):
         raise InvalidOptionError(
             'scoring must be a measure such as NDCG @ 10, its text, such as "NDCG@10", or '
@@ -144,22 +191,23 @@ def check_scoring(scoring: Any) -> Scoring:
         )
     judge: Any = scoring
 
-    def call(grades: IntArray, scores: FloatArray, lengths: IntArray) -> float:
+    def call(held_out: Shards, coef: FloatArray) -> float:
+        found = zip(*held_out.map(_scores, coef), strict=True)
+        grades, scores, lengths = map(np.concatenate, found)
         queries = np.repeat(np.arange(len(lengths)), lengths)
         return float(judge(grades, scores, queries))
 
     return call
 
 
-def _check_validation(
-    validation: Any, queries: QuerySet, columns: list[str] | None
-) -> QuerySet:
-    """Return the validation lists, checked like the training lists."""
-    if not isinstance(validation, tuple | list) or len(validation) != 3:
-        raise InvalidOptionError(
-            f"validation must be a tuple (X, y, qid); got {type(validation).__name__}"
-            + (f" of {len(validation)}." if isinstance(validation, tuple | list) else ".")
-        )
-    X, y, qid = validation
-    check_columns(X, columns)
-    return check_queries(X, y, qid, None, queries.n_features)
+def _scores(queries: QuerySet, coef: FloatArray) -> tuple[IntArray, FloatArray, IntArray]:
+    scores = linear_scores(queries.documents, coef)
+    return queries.grades, scores, queries.lengths
+
+
+def _measure(queries: QuerySet, coef: FloatArray, measure: Measure) -> FloatArray | None:
+    """Return the values (q, c) of a measure on held-out queries, None if there are none."""
+    grades, scores, lengths = _scores(queries, coef)
+    if not len(lengths):
+        return None
+    return measure.values(rank_lists(grades, scores, None, lengths))

@@ -13,9 +13,11 @@ alike.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from permatch._shards import HeldShards, Shards
 from permatch._types import FloatArray, IntArray
 from permatch.errors import PrecisionError
 from permatch.estimators.checks import DataSet
@@ -64,7 +66,7 @@ def feature_scale(
     shares = np.ones(len(graphs)) if weights is None else weights
     edges = [graph.edge_features for graph in graphs]
     counts = [graph.n_edges for graph in graphs]
-    return _spread([(np.concatenate(edges), np.repeat(shares, counts))])
+    return _spread(HeldShards([[(np.concatenate(edges), np.repeat(shares, counts))]]))
 
 
 def design(data: DataSet, parameters: Parameters, *, is_scaled: bool = True) -> Design:
@@ -74,16 +76,68 @@ def design(data: DataSet, parameters: Parameters, *, is_scaled: bool = True) -> 
     With ``is_scaled=False`` the scale is 1.
     """
     graphs, labels, shares = data
-    parts = arrange(graphs, labels, parameters)
-    scale, shift = np.ones(len(parameters)), None
+    arranged = arrange(graphs, labels, parameters), shares
+    found = find_scaling(HeldShards([arranged]), parameters, is_scaled=is_scaled)
+    parts, _ = settle(arranged, found)
+    return Design(parameters, parts, shares, found.scale, found.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is taken off every feature, and what it is divided by."""
+
+    parameters: Parameters
+    centre: FloatArray  # of every parameter's feature; 0 where graphs are centred by graph
+    scale: FloatArray
+
+    @property
+    def shift(self) -> FloatArray | None:
+        """What centring has taken off the intercept; see `Design`."""
+        parameters = self.parameters
+        if not parameters.is_any:
+            return None
+        sign = np.where(np.arange(len(parameters)) < parameters.n_edge, 0.5, -0.5)
+        return (sign * self.centre)[:-1]
+
+
+#: Labelled graphs in parts, and the shares of the graphs.
+Arranged = tuple[list[Part], FloatArray]
+#: Rows of features (n, d), and the weight (n,) of each.
+Rows = tuple[FloatArray, FloatArray]
+
+
+def find_scaling(shards: Shards, parameters: Parameters, *, is_scaled: bool) -> Scaling:
+    """Return the scaling of the features of all shards, each `Arranged`."""
+    n_edge = parameters.n_edge
+    scale, centre = np.ones(len(parameters)), np.zeros(len(parameters))
     if is_scaled:
-        scale[: parameters.n_edge] = _spread([_edges(part, shares) for part in parts])
-    for part in parts:
+        scale[:n_edge] = _spread(shards.derive(_edge_rows))
+    if parameters.is_any:
+        sums, n_edges = shards.total(_edge_sums)
+        centre[:n_edge] = sums / max(n_edges, 1)
+    middle = n_edge + parameters.n_left
+    for side, first, last in (
+        ("left", n_edge, middle),
+        ("right", middle, middle + parameters.n_right),
+    ):
+        if first == last:
+            continue
+        rows = shards.derive(_node_rows, side)
+        if is_scaled:
+            scale[first:last] = _spread(rows)
+        sums, n_nodes = rows.total(_row_sums)
+        centre[first:last] = sums / max(n_nodes, 1)
+    return Scaling(parameters, centre, scale)
+
+
+def settle(arranged: Arranged, scaling: Scaling) -> Arranged:
+    """Centre and scale the features of graphs, in place."""
+    for part in arranged[0]:
         if isinstance(part, FeatureStack):
-            _settle_stack(part, scale[: parameters.n_edge])
+            _settle_stack(part, scaling.scale[: scaling.parameters.n_edge])
         else:
-            shift = _settle_table(part, shares[part.members], scale, is_scaled=is_scaled)
-    return Design(parameters, parts, shares, scale, shift)
+            _settle_table(part, scaling)
+    return arranged
 
 
 def _settle_stack(stack: FeatureStack, scale: FloatArray) -> None:
@@ -99,62 +153,107 @@ def _settle_stack(stack: FeatureStack, scale: FloatArray) -> None:
     _check_finite(features)
 
 
-def _settle_table(
-    table: FeatureTable, shares: FloatArray, scale: FloatArray, *, is_scaled: bool
-) -> FloatArray | None:
-    """Centre and scale the features of edges and nodes, in place; return the shift."""
+def _settle_table(table: FeatureTable, scaling: Scaling) -> None:
+    """Centre and scale the features of edges and nodes, in place."""
     parameters, structure = table.parameters, table.structure
-    n_edge, is_any = parameters.n_edge, parameters.is_any
-    graph_of_edge = np.zeros_like(table.graph_of_edge) if is_any else table.graph_of_edge
-    n_groups = 1 if is_any else structure.n_graphs
-    centre = np.zeros(len(parameters))
+    n_edge, scale, centre = parameters.n_edge, scaling.scale, scaling.centre
+    graph_of_edge, n_graphs = table.graph_of_edge, structure.n_graphs
     with np.errstate(over="ignore", invalid="ignore"):  # caught at once
-        counts = np.maximum(np.bincount(graph_of_edge, minlength=n_groups), 1)
-        for feature in range(n_edge):
-            column = table.features[:, feature]
-            means = np.bincount(graph_of_edge, column, n_groups) / counts
-            column -= means[graph_of_edge]
-            centre[feature] = means[0] if is_any else 0.0
+        if parameters.is_any:
+            table.features[:] -= centre[:n_edge]
+        else:
+            counts = np.maximum(np.bincount(graph_of_edge, minlength=n_graphs), 1)
+            for column in table.features.T:
+                means = np.bincount(graph_of_edge, column, n_graphs) / counts
+                column -= means[graph_of_edge]
         table.features[:] /= scale[:n_edge]
     _check_finite(table.features)
-    ends = np.cumsum([0, parameters.n_left, parameters.n_right])
-    for nodes, graph_of, first, last in (
-        (table.left, structure.graph_of_left, ends[0], ends[1]),
-        (table.right, structure.graph_of_right, ends[1], ends[2]),
+    middle = n_edge + parameters.n_left
+    for nodes, first, last in (
+        (table.left, n_edge, middle),
+        (table.right, middle, middle + parameters.n_right),
     ):
-        own = nodes[:, first:last]
-        where = slice(n_edge + first, n_edge + last)
-        if is_scaled:
-            scale[where] = _spread([(own, shares[graph_of])])
-        if len(own):
-            centre[where] = -own.mean(axis=0)
-        own += centre[where]
-        own /= scale[where]
+        own = nodes[:, first - n_edge : last - n_edge]
+        own -= centre[first:last]
+        own /= scale[first:last]
         _check_finite(own)
-    return 0.5 * centre[:-1] if is_any else None
 
 
-def _spread(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Return the standard deviation of features, given rows (n, d) and their weights."""
-    low = np.min([edges.min(axis=0, initial=np.inf) for edges, _ in parts], axis=0)
-    high = np.max([edges.max(axis=0, initial=-np.inf) for edges, _ in parts], axis=0)
+def _edge_rows(arranged: Arranged) -> list[Rows]:
+    parts, shares = arranged
+    return [_edges(part, shares) for part in parts]
+
+
+def _edge_sums(arranged: Arranged) -> tuple[FloatArray, int]:
+    """Return the sums of edge features, and the number of edges, of graphs in a table."""
+    if not arranged[0]:
+        return np.zeros(()), 0
+    (table,) = arranged[0]  # where any node may stay unmatched, nothing is stacked
+    features = table.features
+    nowhere = np.zeros(len(features), dtype=np.intp)
+    with np.errstate(over="ignore", invalid="ignore"):  # caught later
+        sums = [np.bincount(nowhere, column, 1)[0] for column in features.T]
+    return np.array(sums), len(features)
+
+
+def _node_rows(arranged: Arranged, side: str) -> list[Rows]:
+    """Return the features of nodes that are their own, and the weight of each."""
+    parts, shares = arranged
+    rows = []
+    for part in parts:
+        if isinstance(part, FeatureTable):
+            n_left, n_right = part.parameters.n_left, part.parameters.n_right
+            graph_of = getattr(part.structure, f"graph_of_{side}")
+            nodes = part.left[:, :n_left]
+            if side == "right":
+                nodes = part.right[:, n_left : n_left + n_right]
+            rows.append((nodes, shares[part.members][graph_of]))
+    return rows
+
+
+def _row_sums(rows: list[Rows]) -> tuple[FloatArray, int]:
+    sums: Any = sum(own.sum(axis=0) for own, _ in rows)
+    return sums, sum(len(own) for own, _ in rows)
+
+
+def _spread(shards: Shards) -> FloatArray:
+    """Return the standard deviation of features; a shard has a list of `Rows`."""
+    lows, highs = zip(*filter(None, shards.map(_extent)), strict=True)
+    low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     is_constant = ~(high > low)
     # Within [0, 1], and reaching both ends, a feature keeps the digits of its variance.
     low = np.where(is_constant, 0.0, low)
     with np.errstate(over="ignore"):  # caught at once
         span = np.where(is_constant, 1.0, high - low)
     _check_finite(span)
+    total, sums, squares = shards.total(_moments, low, span)
+    if total == 0.0:  # nothing but empty graphs
+        return np.ones(len(span))
+    variance = squares / total - (sums / total) ** 2
+    scale = span * np.sqrt(np.maximum(variance, 0.0))
+    return np.where(is_constant | ~(scale > 0.0), 1.0, scale)
+
+
+def _extent(parts: list[Rows]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the smallest and the largest value of every feature, None without rows."""
+    if not parts:
+        return None
+    low = np.min([edges.min(axis=0, initial=np.inf) for edges, _ in parts], axis=0)
+    high = np.max([edges.max(axis=0, initial=-np.inf) for edges, _ in parts], axis=0)
+    return low, high
+
+
+def _moments(
+    parts: list[Rows], low: FloatArray, span: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the weight of all rows, and weighted sums of features and their squares."""
     total, sums, squares = 0.0, np.zeros(len(span)), np.zeros(len(span))
     for edges, weight in parts:
         unit = (edges - low) / span
         total += weight.sum()
         sums += weight @ unit
         squares += weight @ np.square(unit, out=unit)
-    if total == 0.0:  # nothing but empty graphs
-        return np.ones(len(span))
-    variance = squares / total - (sums / total) ** 2
-    scale = span * np.sqrt(np.maximum(variance, 0.0))
-    return np.where(is_constant | ~(scale > 0.0), 1.0, scale)
+    return total, sums, squares
 
 
 def _check_finite(features: FloatArray) -> None:

@@ -11,7 +11,8 @@ from permatch._types import IntArray
 
 
 @njit(cache=True, nogil=True)
-def _root(parent: IntArray, node: int) -> int:
+def find_root(parent: IntArray, node: int) -> int:
+    """Return the root of a node, halving the path to it."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
@@ -27,7 +28,7 @@ def label_components(
     parent = np.arange(n_left + n_right)
     for i in range(n_left):
         for e in range(starts[i], starts[i + 1]):
-            one, other = _root(parent, i), _root(parent, n_left + right[e])
+            one, other = find_root(parent, i), find_root(parent, n_left + right[e])
             # The smaller number leads: roots are left nodes.
             if one < other:
                 parent[other] = one
@@ -35,7 +36,7 @@ def label_components(
                 parent[one] = other
     n_found = 0
     for i in range(n_left):
-        root = _root(parent, i)
+        root = find_root(parent, i)
         if starts[i] == starts[i + 1]:
             of_left[i] = -1
         elif root == i:
@@ -44,7 +45,7 @@ def label_components(
         else:
             of_left[i] = of_left[root]
     for j in range(n_right):
-        root = _root(parent, n_left + j)
+        root = find_root(parent, n_left + j)
         of_right[j] = of_left[root] if root < n_left else -1
     return n_found
 

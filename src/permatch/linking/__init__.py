@@ -23,5 +23,6 @@ from permatch.linking.entities import split_entities
 from permatch.linking.fit import fit_links
 from permatch.linking.link import link
 from permatch.linking.links import Links
+from permatch.linking.parted_links import PartedLinks
 
-__all__ = ["Links", "fit_links", "link", "split_entities"]
+__all__ = ["Links", "PartedLinks", "fit_links", "link", "split_entities"]

@@ -22,7 +22,7 @@ from typing import Any
 
 from scipy.optimize import minimize_scalar
 
-from permatch._types import FloatArray
+from permatch.linking.totals import Total
 
 #: Most by which log-odds are raised to keep the count: odds times 55.
 MOST_RAISED = 4.0
@@ -144,23 +144,23 @@ def _inside(low: float, high: float, search: Search, gap: float) -> float:
     return 0.5 * (low + high)
 
 
-def keep_count(count: Counting, chances: FloatArray, search: Search) -> Found:
+def keep_count(count: Counting, chances: Total, search: Search) -> Found:
     """Return the constant that keeps the sum of pair probabilities, or a likely one.
 
     Parameters
     ----------
     count : callable
         The expected number of links at a constant.
-    chances : ndarray
-        The pair probabilities.
+    chances : Total
+        The pair probabilities, added up.
     search : Search
         How to begin.
     """
-    wanted = float(chances.sum())
+    wanted = chances.number
     found = find_offset(count, wanted, search.bounded())
     if found.is_reached:
         return found
-    variance = float((chances * (1.0 - chances)).sum()) + (_SHARE_OFF * wanted) ** 2
+    variance = chances.variance + (_SHARE_OFF * wanted) ** 2
 
     def loss(offset: float) -> float:
         gap = wanted - count(offset).number

@@ -46,12 +46,12 @@ class Linked(Protocol):
         ...
 
 
-def arrow_table(links: Linked) -> Any:
-    """Return links as an Arrow table, which keeps the constant and the costs."""
+def arrow_table(links: Linked, **more: Any) -> Any:
+    """Return links as an Arrow table, which keeps the constant, the costs, and `more`."""
     arrow = require("pyarrow", "tables", what="to_arrow")
     columns = {name: _arrow_column(name, cells) for name, cells in links.table.items()}
     offset = None if math.isnan(links.offset) else links.offset
-    kept = json.dumps({"offset": offset, "costs": asdict(links.costs)})
+    kept = json.dumps({"offset": offset, "costs": asdict(links.costs), **more})
     return arrow.table(columns).replace_schema_metadata({_KEY: kept})
 
 
@@ -68,8 +68,8 @@ def _arrow_column(name: str, cells: np.ndarray) -> Any:
         ) from err
 
 
-def write_table(links: Linked, path: str | Path | TextIO) -> None:
-    """Write links as Parquet, TSV or CSV, by the name of the file."""
+def write_table(links: Linked, path: str | Path | TextIO, **more: Any) -> None:
+    """Write links as Parquet, which keeps `more`, TSV or CSV, by the name of the file."""
     if not isinstance(path, str | Path):
         _write_text(path, links.table, ",")
         return
@@ -82,7 +82,7 @@ def write_table(links: Linked, path: str | Path | TextIO) -> None:
     parquet = require("pyarrow.parquet", "tables", what="writing Parquet")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        parquet.write_table(arrow_table(links), draft)
+        parquet.write_table(arrow_table(links, **more), draft)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -122,6 +122,12 @@ def _write_text(file: TextIO, table: Mapping[str, np.ndarray], delimiter: str) -
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(table)
     writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """Return what a Parquet file of links keeps beside them."""
+    parquet = require("pyarrow.parquet", "tables", what="reading Parquet")
+    return json.loads((parquet.read_schema(path).metadata or {}).get(_KEY, b"{}"))
 
 
 def read_table(

@@ -118,7 +118,7 @@ def fit_links(
     named = None if features is None else _as_tuple(features)
     roles = _FitRoles(choose_roles(*name_ids(pairs, left, right), values, named), label)
     columns = _calibrated(read_columns(as_table(pairs), roles), roles.pairs)
-    check_sources(columns)
+    check_sources(columns.others)
     table = build_edge_table(columns, label, is_label_required=True)
     known = check_known(table.graphs, table.matchings)
     if not any(one.leaves_spare for one in known):

@@ -1,36 +1,25 @@
 """`link`: from scored pairs to one-to-one probabilities and decisions."""
 
-import math
-import warnings
+from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from permatch._parallel import Job
 from permatch._progress import Stages
-from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count, check_jobs
 from permatch.decoding.bayes import LinkCosts
+from permatch.distributed.opening import is_dask
 from permatch.inference._options import check_budget, check_fraction
 from permatch.linking.checks import (
-    check_capacity,
     check_costs,
     check_expected,
     check_score,
     warn_of_one_table,
 )
-from permatch.linking.constant import find_constant
-from permatch.linking.decisions import WORDS, decide
-from permatch.linking.links import Links, build_table, check_names
-from permatch.linking.models import load_model, model_columns, model_odds
-from permatch.linking.odds import log_odds
-from permatch.linking.pairs import ScoredPairs, choose_roles, read_pairs
-from permatch.linking.solving import Answer, Solver
+from permatch.linking.constant import OneTable, find_constant
+from permatch.linking.link_parts import link_dataset, link_frame
+from permatch.linking.models import load_model, model_columns
+from permatch.linking.pairs import choose_roles, read_pairs
 from permatch.linking.sources import name_ids
-from permatch.problems import Problem, Structure
-
-# Intervals that leave decisions open are asked to be narrower by this, down to a width.
-_FINER, _FINEST = 0.1, 1e-7
+from permatch.linking.table import PairTable, Rules, warn_if
 
 
 def link(
@@ -51,7 +40,8 @@ def link(
     budget: float | None = 5.0,
     random_state: int = 0,
     n_jobs: int | None = None,
-) -> Links:
+    out: str | Path | None = None,
+) -> Any:
     """Link the records of two tables one-to-one, from the probabilities of pairs.
 
     A pair classifier or a linker says of every pair by itself how likely it is that the two
@@ -66,6 +56,8 @@ def link(
         Arrow, or anything with ``__arrow_c_stream__``), a mapping of columns, a CSV, TSV or
         Parquet file, a result of splink, a pandas object whose MultiIndex holds the ids, as
         recordlinkage's, or an array with the fields ``pairs`` and ``score``, as dedupe's.
+        Also more than fits into memory: a Dask DataFrame, or with `out` a folder of Parquet
+        files, one such file or a pyarrow Dataset.
     left, right : str, optional
         The columns of the ids of the two records.  Default: ``unique_id_l`` and
         ``unique_id_r``, ``left`` and ``right``, or similar names.
@@ -114,11 +106,16 @@ def link(
     n_jobs : int, optional
         Threads; None means one, -1 all processors.  Exact probabilities do not depend on
         it; intervals that use up `budget` do.
+    out : path, optional
+        A folder to write links to, part by part, for pairs on disk or on Dask, whose
+        workers all have to see it.  After Ctrl-C the same call goes on where the last one
+        stopped.
 
     Returns
     -------
-    Links
-        A table with a row per pair, in the order of `pairs`.
+    Links or PartedLinks
+        A table with a row per pair, in the order of `pairs`; of a Dask DataFrame, or with
+        `out`, in parts.
 
     Raises
     ------
@@ -133,6 +130,11 @@ def link(
     seconds and 1 GB.  The constant is found by counting the expected links a few times;
     where components are too wide for exact counts, by belief propagation.  Intervals hold
     for the constant found.  Ctrl-C while intervals are narrowed keeps what is decided.
+
+    In parts, components are found by union-find over the ids, about 40 bytes for every
+    record, and each part of about a million pairs is linked on its own; `budget` is for
+    every part.  The answer is that in memory: to the last bit where both are exact and no
+    `model` scores the pairs, whose sums are rounded differently.
 
     Examples
     --------
@@ -153,123 +155,30 @@ def link(
     values = {"probability": probability, "weight": weight, "score": score}
     model = load_model(model)
     named = None if model is None else model_columns(model)
-    roles = choose_roles(*name_ids(pairs, left, right), values, named)
-    # Of the whole, not of its parts, is shown what goes on.
-    job = Job(check_jobs(n_jobs), progress=False)
-    costs = check_costs(costs)
     wanted = check_expected(expected_links)
-    if model is not None and wanted == "pairs":
-        wanted = None
-    base = check_score(unmatched, "unmatched")
-    tol = check_fraction(tol, "tol of link")
-    budget = check_budget(budget, "budget of link")
-    seed = check_count(random_state, "random_state", 0)
+    rules = Rules(
+        choose_roles(*name_ids(pairs, left, right), values, named),
+        model,
+        check_score(unmatched, "unmatched"),
+        None if model is not None and wanted == "pairs" else wanted,
+        check_costs(costs),
+        (capacity_left, capacity_right),
+        check_fraction(tol, "tol of link"),
+        check_budget(budget, "budget of link"),
+        check_count(random_state, "random_state", 0),
+        check_jobs(n_jobs),
+    )
+    if is_dask(pairs):
+        return link_frame(pairs, rules, out)
+    if out is not None:
+        return link_dataset(pairs, rules, out)
     with Stages("reading the pairs") as stages:
-        found = read_pairs(pairs, roles)
-        check_names(found.names)
-        warn_of_one_table(found)
-        odds, chances = (
-            log_odds(found) if model is None else model_odds(model, found.columns)
-        )
-        problem, rows = _build(found, odds, base, (capacity_left, capacity_right))
-        solver = Solver(problem, tol, budget, seed, job)
-        stages.say(f"counting the links of {len(odds):,} pairs")
-        offset = find_constant(solver, chances[rows], wanted, 2.0 * base)
-        stages.say(f"computing the probabilities of {len(odds):,} pairs")
-        answer = solver.solve(offset)
-        answer, decisions = _decide(solver, problem, answer, costs, tol, stages)
-    return _collect(found, chances, problem, rows, answer, decisions, offset, costs)
-
-
-def _decide(
-    solver: Solver,
-    problem: Problem,
-    answer: Answer,
-    costs: LinkCosts,
-    tol: float,
-    stages: Stages,
-) -> tuple[Answer, IntArray]:
-    """Decide, narrowing intervals that leave decisions open while there is time."""
-    decided = decide(problem, answer, costs)
-    is_interrupted = False
-    try:
-        while len(decided.undecided) and tol > _FINEST:
-            tol *= _FINER
-            stages.say(f"narrowing the intervals of {len(decided.undecided):,} pairs")
-            more = solver.refine(decided.undecided, tol)
-            if more is None:
-                break
-            answer = more
-            decided = decide(problem, answer, costs)
-    except KeyboardInterrupt:  # what is decided stays
-        is_interrupted = True
-    if is_interrupted or solver.is_interrupted:
-        warnings.warn(
-            f"interrupted: intervals may be wider than asked for, and "
-            f"{len(decided.undecided):,} pairs that more time might have decided are left "
-            "for review.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return answer, decided.decisions
-
-
-def _build(
-    pairs: ScoredPairs,
-    odds: FloatArray,
-    unmatched: float,
-    capacities: tuple[float, float],
-) -> tuple[Problem, IntArray]:
-    """Return the graph of all pairs that may be linked, and the row of every edge."""
-    rows = np.arange(len(odds)) if pairs.order is None else pairs.order
-    rows = rows[odds[rows] > -math.inf]
-    n, k = (len(values) for _, values in pairs.columns.ids[1:])
-    counts = np.bincount(pairs.left[rows], minlength=n)
-    structure = Structure(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        pairs.right[rows].astype(np.int64),
-        np.array([0, n]),
-        np.array([0, k]),
-    )
-    scores = np.ascontiguousarray(odds[rows])
-    nobody = np.full(n, unmatched), np.full(k, unmatched)
-    room = [
-        check_capacity(capacity, f"capacity_{side}", size)
-        for capacity, side, size in zip(capacities, ("left", "right"), (n, k), strict=True)
-    ]
-    return Problem(structure, scores, *nobody, *room), rows
-
-
-def _collect(
-    pairs: ScoredPairs,
-    chances: FloatArray,
-    problem: Problem,
-    rows: IntArray,
-    answer: Answer,
-    decisions: IntArray,
-    offset: float,
-    costs: LinkCosts,
-) -> Links:
-    """Put everything into the order of the input."""
-    n_rows = len(chances)
-
-    def spread(values: np.ndarray, missing: Any) -> np.ndarray:
-        column = np.full(n_rows, missing, dtype=values.dtype)
-        column[rows] = values
-        return column
-
-    left_ids, right_ids = pairs.ids
-    words = np.array(WORDS, dtype=object)
-    table = build_table(
-        pairs.names,
-        (left_ids[pairs.left], right_ids[pairs.right]),
-        spread(answer.marginals, 0.0),
-        chances,
-        answer.left[pairs.left],
-        answer.right[pairs.right],
-        words[spread(decisions, 0)],
-        spread(answer.is_exact, True),
-        spread(answer.low, 0.0),
-        spread(answer.high, 0.0),
-    )
-    return Links(table, offset, costs, problem, rows)
+        table = PairTable.build(read_pairs(pairs, rules.roles), rules)
+        warn_of_one_table(table.pairs)
+        stages.say(f"counting the links of {len(table.rows):,} pairs")
+        counted = OneTable.of(table.solver, table.chances)
+        offset = find_constant(counted, rules.expected, rules.base)
+        stages.say(f"computing the probabilities of {len(table.rows):,} pairs")
+        links, remark = table.link(offset, stages)
+    warn_if(remark)
+    return links

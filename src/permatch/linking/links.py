@@ -10,11 +10,11 @@ import numpy as np
 
 from permatch._cells import numbered
 from permatch._optional import require
-from permatch._types import BoolArray, IntArray
+from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.decoding.bayes import LinkCosts
 from permatch.errors import InvalidOptionError, TableError
 from permatch.linking.files import arrow_table, read_table, write_table
-from permatch.linking.report import as_html, as_text, summary
+from permatch.linking.report import Figures, as_html, as_text, figures_of, summary
 from permatch.linking.review import review_gains
 from permatch.problems import Problem, Structure
 
@@ -241,17 +241,15 @@ class Links:
         >>> first["left"].tolist(), first["gain"].round(2).tolist()
         (['b', 'a'], [0.4, 0.1])
         """
-        if n is not None and (not isinstance(n, int | np.integer) or n < 0):
-            raise InvalidOptionError(
-                f"n must be a number of pairs, at least 0, or None; got {n!r}."
-            )
+        is_one_to_one = self.problem is None or not self.problem.has_capacities
+        return self._review(check_n(n), is_one_to_one=is_one_to_one)
+
+    def _review(self, n: int | None, *, is_one_to_one: bool) -> "Links":
         structure, rows = self._graph
         gains = np.zeros(len(self))
+        chances = self["probability"][rows]
         gains[rows] = review_gains(
-            structure,
-            self["probability"][rows],
-            self.costs,
-            is_one_to_one=self.problem is None or not self.problem.has_capacities,
+            structure, chances, self.costs, is_one_to_one=is_one_to_one
         )
         order = np.argsort(-gains, kind="stable")
         order = order[gains[order] > 0.0][:n]
@@ -260,7 +258,18 @@ class Links:
 
     def summary(self) -> str:
         """Return what was found, in words."""
-        return summary(self, *self._graph)
+        return summary(self.figures, self.offset, self.widths)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What `summary` says, in numbers."""
+        return figures_of(self, *self._graph)
+
+    @property
+    def widths(self) -> FloatArray:
+        """Widths of the intervals of probabilities that are not exact."""
+        is_wide = ~self["is_exact"]
+        return self["high"][is_wide] - self["low"][is_wide]
 
     @cached_property
     def _graph(self) -> tuple[Structure, IntArray]:
@@ -285,6 +294,15 @@ class Links:
     def _repr_html_(self) -> str:
         """Return the first rows and a summary in one line, for notebooks."""
         return as_html(self)
+
+
+def check_n(n: Any) -> int | None:
+    """Return a number of pairs to review, or None for all."""
+    if n is not None and (not isinstance(n, int | np.integer) or n < 0):
+        raise InvalidOptionError(
+            f"n must be a number of pairs, at least 0, or None; got {n!r}."
+        )
+    return None if n is None else int(n)
 
 
 def check_names(names: tuple[str, str]) -> None:

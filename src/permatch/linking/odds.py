@@ -28,8 +28,12 @@ _WORDS = {
 }
 
 
-def log_odds(pairs: ScoredPairs) -> tuple[FloatArray, FloatArray]:
-    """Return the log-odds and the probability of every pair, row by row."""
+def log_odds(pairs: ScoredPairs, highest: float = -np.inf) -> tuple[FloatArray, FloatArray]:
+    """Return the log-odds and the probability of every pair, row by row.
+
+    Certainty is taken as the largest finite log-odds of these pairs, or `highest` if a
+    table that they are a part of has larger ones.
+    """
     values, kind = pairs.values, pairs.kind
     _refuse(pairs, np.isnan(values), f"{_WORDS[kind]} must be numbers", "missing", "")
     if kind == "probability":
@@ -49,8 +53,19 @@ def log_odds(pairs: ScoredPairs) -> tuple[FloatArray, FloatArray]:
         is_wrong = np.isfinite(odds) & (np.abs(odds) > _MOST)
         _refuse(pairs, is_wrong, f"{_WORDS[kind]} must be at most {_MOST:g}", None, "")
         chances = probability_of(odds)
-    highest = odds[odds < np.inf].max(initial=LARGEST)
-    return np.minimum(odds, highest), chances
+    most = odds[odds < np.inf].max(initial=max(LARGEST, highest))
+    return np.minimum(odds, most), chances
+
+
+def highest_odds(values: FloatArray, kind: str) -> float:
+    """Return the largest finite log-odds of weights or scores; ``-inf`` if none matter.
+
+    Those of probabilities are never larger than `LARGEST`.
+    """
+    if kind == "probability":
+        return -np.inf
+    highest = float(values[np.isfinite(values)].max(initial=-np.inf))
+    return highest * float(np.log(2.0)) if kind == "weight" else highest
 
 
 def probability_of(odds: FloatArray) -> FloatArray:

@@ -237,7 +237,12 @@ def as_ids(values: list[Any]) -> np.ndarray:
 def read_pairs(source: Any, roles: PairRoles) -> ScoredPairs:
     """Read a table of scored pairs."""
     columns = read_columns(as_table(source), roles)
-    check_sources(columns)
+    check_sources(columns.others)
+    return as_pairs(columns, roles)
+
+
+def as_pairs(columns: Columns, roles: PairRoles) -> ScoredPairs:
+    """Return the rows of a table as pairs, refusing those listed twice."""
     kind = "features" if roles.features is not None else roles.kind_in(_header(columns))
     (_, (left, _), (right, right_ids)) = columns.ids
     key = left * max(len(right_ids), 1) + right

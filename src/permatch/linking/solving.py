@@ -17,7 +17,7 @@ from permatch.inference.counted import CountsPlan, counts_plan
 from permatch.inference.frontier import Frontier
 from permatch.kernels.frontier_plan import MOST_OPEN, frontier_plan
 from permatch.linking.bounding import Bounded, bound_wide, refine
-from permatch.linking.counting import Count
+from permatch.linking.totals import Total
 from permatch.problems import Problem, Selection
 
 _FRONTIER = Frontier(max_width=MOST_OPEN)
@@ -27,12 +27,8 @@ _BETHE = Bethe(bounds=False, tol=1e-4)
 _SHARE = 0.5
 # Share of the time that one step of the search for the constant may take.
 _SHARE_OF_STEP = 0.1
-# Of larger tables a part is searched first, with so many pairs.
-_LARGE, _PILOT = 200_000, 20_000
 # Seconds beyond which no longer budget is advised.
 _LONGEST = 86400.0
-# Share of the links that counting may be off by, the more the longer it takes.
-_CLOSE = 1e-6, 1e-5, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,7 @@ class Solver:
     @property
     def kind(self) -> str:
         """What is solved, in words."""
-        return "one-to-one links" if self._loose is None else "these capacities"
+        return kind_of(self._loose is not None)
 
     @property
     def is_interrupted(self) -> bool:
@@ -105,13 +101,9 @@ class Solver:
         return self._affordable(1.0)
 
     @property
-    def precision(self) -> float:
-        """Share of the links to which counting is worth its time."""
-        is_large = self.problem.structure.n_edges >= _LARGE
-        if self._parts[1] is None:
-            return _CLOSE[1] if is_large else _CLOSE[0]
-        # Beliefs are no more precise than this.
-        return _CLOSE[2] if is_large else _CLOSE[1]
+    def has_wide(self) -> bool:
+        """Whether a component is too wide for exact engines."""
+        return self._parts[1] is not None
 
     def _affordable(self, share: float) -> BoolArray:
         """Return which components the exact engine solves within a share of the time."""
@@ -172,38 +164,39 @@ class Solver:
 
     # ---- how many links there are
 
-    def pilot(self) -> tuple["Solver", IntArray] | None:
-        """Return a part of a large table, and its edges; None if there is none."""
-        structure = self.problem.structure
-        narrow = np.flatnonzero(self._affordable(_SHARE_OF_STEP))
-        n_edges = structure.components.n_edges
-        if structure.n_edges < _LARGE or 2 * n_edges[narrow].sum() < structure.n_edges:
-            return None
-        order = np.random.default_rng(0).permutation(narrow)
-        n_taken = int(np.searchsorted(np.cumsum(n_edges[order]), _PILOT)) + 1
-        part = self._select(np.sort(order[:n_taken]))
-        if part is None or n_taken >= len(narrow):
-            return None
-        solver = Solver(part.problem, self._tol, self._budget, self._seed, self._job)
-        edges = part.edges if self._loose is None else self._loose.edges[part.edges]
-        return solver, edges
+    @cached_property
+    def quick(self) -> IntArray:
+        """The components whose links are counted exactly, and quickly."""
+        return np.flatnonzero(self._affordable(_SHARE_OF_STEP))
 
-    def count(self, offset: float) -> Count:
+    def part(self, components: IntArray) -> tuple[Problem, IntArray]:
+        """Return some components as a problem of one graph, and the edges they have."""
+        part = self._select(components)
+        if part is None:
+            raise ValueError("a part needs components")
+        return part.problem, self.whole_edges(part.edges)
+
+    def whole_edges(self, edges: IntArray) -> IntArray:
+        """Return which edges some edges of `problem` were when it was given."""
+        return edges if self._loose is None else self._loose.edges[edges]
+
+    def like(self, problem: Problem) -> "Solver":
+        """Return what solves another problem with the same options."""
+        return Solver(problem, self._tol, self._budget, self._seed, self._job)
+
+    def total(self, offset: float) -> Total:
         """Return the expected number of links at a constant, exact where that is quick."""
-        number = slope = 0.0
+        total = Total()
         for part, engine in zip(self._quick_parts, (_FRONTIER, _BETHE), strict=True):
             if part is None:
                 continue
             answer = engine.infer_problem(_shifted(part.problem, offset), self._job)
-            number += float(answer.marginals.sum())
-            slope += float((answer.marginals * (1.0 - answer.marginals)).sum())
+            total += Total.of(answer.marginals)
             if part is self._parts[0]:
                 self._last = offset, answer
         if self._counted is not None:
-            marginals = self._solve_counted(self._counted, offset).marginals
-            number += float(marginals.sum())
-            slope += float((marginals * (1.0 - marginals)).sum())
-        return Count(number, slope)
+            total += Total.of(self._solve_counted(self._counted, offset).marginals)
+        return total
 
     # ---- all probabilities
 
@@ -302,6 +295,11 @@ class _Whole:
             (right[1], right[2]),
             is_exact,
         )
+
+
+def kind_of(has_capacities: bool) -> str:
+    """Say what is linked, in words."""
+    return "these capacities" if has_capacities else "one-to-one links"
 
 
 def _too_many(

@@ -10,7 +10,7 @@ Arrow            anything with ``__arrow_c_stream__``
 with the ids, and a probability, weight or score of every pair.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from permatch._cells import in_memory, quoted
 from permatch._optional import require
-from permatch.datasets.columns import Columns
+from permatch.distributed.opening import is_on_disk
+from permatch.distributed.sources import list_files
 from permatch.errors import TableError
 
 #: Names of the columns where a source has none.
@@ -36,6 +37,8 @@ OTHER_TOOLS = (
 
 def as_table(source: Any) -> Any:
     """Return a path, an open file, a data frame or a mapping of columns."""
+    if is_dataset(source):
+        return as_dataset(source).to_table()
     if isinstance(source, Mapping | str | Path):
         return source
     if isinstance(source, np.ndarray):
@@ -49,6 +52,32 @@ def as_table(source: Any) -> Any:
     if package in _READ_AS_THEY_ARE or not hasattr(source, "__arrow_c_stream__"):
         return in_memory(source)
     return require("pyarrow", "tables", what="reading an Arrow stream").table(source)
+
+
+def is_dataset(source: Any) -> bool:
+    """Return whether something is a folder, or an Arrow dataset."""
+    if isinstance(source, str | Path):
+        return Path(source).is_dir()
+    return is_on_disk(source)
+
+
+def as_dataset(source: Any) -> Any:
+    """Return Parquet files, one or a folder of them, as an Arrow dataset."""
+    if not isinstance(source, str | Path):
+        return source
+    arrow = require("pyarrow", "tables", what="reading a folder of Parquet files")
+    datasets = require("pyarrow.dataset", "tables")
+    files, is_parquet = list_files(source)
+    problem = f"it holds {files[0].name}"
+    if is_parquet:
+        try:
+            return datasets.dataset([str(file) for file in files], format="parquet")
+        except arrow.ArrowException as err:
+            problem = f"pyarrow says: {str(err).rstrip('. ')}"
+    raise TableError(
+        f"{source} must be a Parquet file, or a folder of such files with the same "
+        f"columns; {problem}. Convert the pairs to Parquet."
+    )
 
 
 def _is_pandas(source: Any) -> bool:
@@ -116,11 +145,11 @@ def _from_array(source: np.ndarray) -> Mapping[str, Any]:
     return {name: np.asarray(source[name]) for name in fields}
 
 
-def check_sources(columns: Columns) -> None:
+def check_sources(others: Mapping[str, Collection[Any]]) -> None:
     """Refuse pairs from other than two sources, where splink names them."""
-    if not columns.others:
+    if not others:
         return
-    one, other = (set(columns.others[name]) for name in SOURCES)
+    one, other = (set(others[name]) for name in SOURCES)
     every = sorted(map(str, one | other))
     if len(every) > 2:
         raise TableError(

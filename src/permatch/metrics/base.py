@@ -143,8 +143,17 @@ class Measure(metaclass=_MeasureType):
         float or ndarray of shape (q,)
             The mean over queries that are not NaN, or one value per query.
         """
-        values = self._values(lists)
-        return values.mean(axis=1) if per_query else float(means(values).mean())
+        values = self.values(lists)
+        return values.mean(axis=1) if per_query else self.mean(values)
+
+    @staticmethod
+    def mean(values: FloatArray) -> float:
+        """Return the mean of what `values` returns, over queries that are not NaN."""
+        return float(means(values).mean())
+
+    def values(self, lists: RankedLists) -> FloatArray:
+        """Return the values (q, c) of all queries; the measure is the mean of c columns."""
+        return self._values(lists)
 
     @abstractmethod
     def _values(self, lists: RankedLists) -> FloatArray:

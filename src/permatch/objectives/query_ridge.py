@@ -26,15 +26,13 @@ _BLOCK_SIZE = 4096
 class QueryLeastSquares:
     """The objective above, as a function of coefficients of features divided by `scale`.
 
-    O(n d^2) once and O(d^2) per alpha.  A few thousand documents are copied at a time.
+    Takes the sums of `query_moments`, O(n d^2) for n documents; then O(d^2) per alpha.
     """
 
-    def __init__(self, queries: QuerySet, weights: FloatArray, scale: FloatArray) -> None:
-        each = (weights / queries.lengths)[queries.owners]
-        means = np.bincount(queries.owners, queries.grades) / queries.lengths
-        grades = queries.grades - means[queries.owners]
-        self._square = float(each @ grades**2)
-        gram, moment = _moments(queries, each, grades)
+    def __init__(
+        self, square: float, gram: FloatArray, moment: FloatArray, scale: FloatArray
+    ) -> None:
+        self._square = float(square)
         self._moment = moment / scale
         self._gram = gram / np.outer(scale, scale)
         if not (np.isfinite(self._gram).all() and np.isfinite(self._moment).all()):
@@ -56,6 +54,17 @@ class QueryLeastSquares:
         pull = self._gram @ coef
         value = self._square + coef @ (pull - 2.0 * self._moment) + alpha * coef @ coef
         return float(value), 2.0 * (pull - self._moment + alpha * coef)
+
+
+def query_moments(
+    queries: QuerySet, total_weight: float
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the sum of the squared grades, the gram and the moment of some queries."""
+    weights = queries.weights / total_weight
+    each = (weights / queries.lengths)[queries.owners]
+    means = np.bincount(queries.owners, queries.grades) / queries.lengths
+    grades = queries.grades - means[queries.owners]
+    return float(each @ grades**2), *_moments(queries, each, grades)
 
 
 def _moments(

@@ -1,13 +1,18 @@
 """Losses of judged lists, made from options.
 
-Each is a loss of document scores, whatever model they come from.
+Each is a loss of document scores, whatever model they come from.  What the loss of one
+query needs to know of all others, such as the largest grade and the sum of the weights, is
+a sum over shards.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from permatch._shards import Shards, add_up, light
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_choice, check_count, refuse_masked
 from permatch.errors import GradeError, InvalidOptionError
@@ -27,10 +32,12 @@ from permatch.objectives.subsets import (
     MissingGrades,
     Subsets,
     check_subset_options,
+    count_subsets,
     draw_subsets,
+    nothing_left,
 )
 from permatch.objectives.whole_list import WholeListLikelihood
-from permatch.queries import QuerySet
+from permatch.queries import LARGEST_GRADE, QuerySet
 
 #: Choices of the weights of queries.
 QUERY_WEIGHTS = ("observations", "queries", "per_document", "per_relevant")
@@ -42,15 +49,44 @@ _NAMED_LEVELS = ("grades", "gains")
 class ObservedLoss:
     """A loss over judged lists."""
 
-    loss: Any  # a `permatch.objectives.ranking.ScoreLoss`
+    shards: Shards  # pairs of queries and a `permatch.objectives.ranking.ScoreLoss`
     n_observations: int  # number of subsets, pairs or lists in the mean
-    query_weights: FloatArray  # total weight of every query, (q,); they sum to one
+    weigh: Callable[[], FloatArray]  # returns the weight of every query, in all one
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
     has_kinks: bool = False  # whether slopes are subgradients
+    has_forms: bool = False  # whether the losses are those of whole lists
+
+
+@dataclass(frozen=True, eq=False)
+class GradeCounts:
+    """The grades of all queries."""
+
+    counts: IntArray  # documents by grade
+    most: int  # grades in a query
+    n_queries: int
+
+    @property
+    def largest(self) -> int:
+        """The largest grade."""
+        return int(np.flatnonzero(self.counts)[-1])
+
+
+def count_grades(shards: Shards) -> GradeCounts:
+    """Count the grades of all queries."""
+    *sums, most = zip(*shards.map(_count_grades), strict=True)
+    counts, n_queries = add_up(list(zip(*sums, strict=True)))
+    return GradeCounts(counts, max(most), n_queries)
+
+
+@light
+def _count_grades(queries: QuerySet) -> tuple[IntArray, int, int]:
+    counts = np.bincount(queries.grades, minlength=LARGEST_GRADE + 1)
+    n_kinds = (count_kinds(queries, queries.grades) > 0).sum(axis=1)
+    return counts, queries.n_queries, int(n_kinds.max(initial=0))
 
 
 def ranking_likelihood(
-    queries: QuerySet,
+    shards: Shards,
     subset_size: int | str,
     *,
     position_weights: Any = None,
@@ -71,26 +107,23 @@ def ranking_likelihood(
     if size in ("all", "pairs"):
         refuse_option("position_weights", position_weights, None, size, "subsets")
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
+    known = count_grades(shards)
     if size == "all":
-        return _whole_lists(queries, levels, query_weight, form, n_jobs)
+        return _whole_lists(shards, known, levels, query_weight, form, n_jobs)
     if size == "pairs":
-        counts = count_pairs(queries)
-        weights = weigh_queries(queries, counts, query_weight)
-        loss = PairLikelihood(queries.starts, queries.grades, weights, n_jobs=n_jobs)
         fitted = _even_levels(np.array([1.0, 0.0]))
-        return ObservedLoss(loss, int(counts.sum()), weights, fitted)
-    subsets = draw_training_subsets(queries, size, n_subsets, missing_grades, random_state)
-    weights = weigh_queries(queries, subsets.counts, query_weight)
-    loss = SubsetLikelihood(
-        subsets, queries.grades, position_weights, weights, ties=ties, n_jobs=n_jobs
-    )
-    n_levels = size if isinstance(size, int) else len(np.unique(queries.grades))
+        return _observe(shards, _Pairs(), query_weight, n_jobs, fitted=fitted)
+    drawn = _Drawn(size, n_subsets, missing_grades, random_state, known.most)
+    seen = _Subsets(drawn, position_weights, ties)
+    observed = _observe(shards, seen, query_weight, n_jobs)
+    n_levels = size if isinstance(size, int) else int((known.counts > 0).sum())
     fitted = _even_levels(check_position_weights(position_weights, n_levels))
-    return ObservedLoss(loss, int(subsets.counts.sum()), weights, fitted)
+    observed.fitted.update(fitted)
+    return observed
 
 
 def ranking_margin(
-    queries: QuerySet,
+    shards: Shards,
     subset_size: int | str,
     *,
     position_weights: Any = None,
@@ -109,22 +142,168 @@ def ranking_margin(
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     check_rank_loss(loss)
     if size == "all":
-        counts = has_grades(queries)
-        weights = weigh_queries(queries, counts, query_weight)
-        hinge = ListHinge(queries.starts, queries.grades, weights, n_jobs=n_jobs)
-        return ObservedLoss(hinge, int(counts.sum()), weights, has_kinks=True)
-    subsets = draw_training_subsets(queries, size, n_subsets, missing_grades, random_state)
-    weights = weigh_queries(queries, subsets.counts, query_weight)
-    hinge = SubsetHinge(
-        subsets,
-        queries.grades,
-        position_weights,
-        weights,
-        loss=loss,
-        ties=ties,
-        n_jobs=n_jobs,
-    )
-    return ObservedLoss(hinge, int(subsets.counts.sum()), weights, has_kinks=True)
+        return _observe(shards, _Sorted(), query_weight, n_jobs, has_kinks=True)
+    most = count_grades(shards).most
+    drawn = _Drawn(size, n_subsets, missing_grades, random_state, most)
+    seen = _Subsets(drawn, position_weights, ties, loss)
+    return _observe(shards, seen, query_weight, n_jobs, has_kinks=True)
+
+
+def _observe(
+    shards: Shards, seen: "_Seen", query_weight: str, n_jobs: int, **more: Any
+) -> ObservedLoss:
+    """Return the loss of what is seen of every query, weighted."""
+    check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
+    n_queries, n_observations, total = shards.total(_count, seen, query_weight)
+    if not n_observations and isinstance(seen, _Subsets):
+        raise nothing_left(seen.drawn.size, seen.drawn.most_grades, n_queries)
+    if not total > 0.0:
+        raise no_grades(n_queries)
+    pairs = shards.keep(_lose, seen, query_weight, total, n_jobs)
+    weigh = partial(_weigh, shards, seen, query_weight, total)
+    return ObservedLoss(pairs, int(n_observations), weigh, **more)
+
+
+def _weigh(shards: Shards, seen: "_Seen", query_weight: str, total: float) -> FloatArray:
+    """Return the weights of all queries, which sum to one."""
+    return np.concatenate(shards.map(_weights, seen, query_weight)) / total
+
+
+@light
+def _weights(queries: QuerySet, seen: "_Seen", query_weight: str) -> FloatArray:
+    return weigh_queries(queries, seen.counts(queries), query_weight)
+
+
+@light
+def _count(queries: QuerySet, seen: "_Seen", query_weight: str) -> tuple[int, float, float]:
+    counts = seen.counts(queries)
+    weights = weigh_queries(queries, counts, query_weight)
+    return queries.n_queries, counts.sum(), weights.sum()
+
+
+@light
+def _lose(
+    queries: QuerySet, seen: "_Seen", query_weight: str, total: float, n_jobs: int
+) -> Any:
+    counts = seen.counts(queries)
+    if not counts.any():
+        return _NoLoss(queries.n_documents)
+    weights = weigh_queries(queries, counts, query_weight) / total
+    return seen.loss(queries, weights, n_jobs)
+
+
+class _NoLoss:
+    """The loss of queries that say nothing."""
+
+    def __init__(self, n_documents: int) -> None:
+        self.n_documents = n_documents
+        self.forms = np.zeros(0, dtype="U7")
+
+    def in_form(self, form: str) -> "_NoLoss":
+        return self
+
+    def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        return 0.0, np.zeros(self.n_documents)
+
+    def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
+        return np.zeros((documents.shape[1],) * 2)
+
+
+class _Seen:
+    """What is observed of a query, and the loss of it."""
+
+    def counts(self, queries: QuerySet) -> Any:
+        """Return the number of observations of every query, (q,)."""
+        raise NotImplementedError
+
+    def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
+        """Return the loss of the scores of all documents, given weights of queries."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists(_Seen):
+    """Whole lists, by the level of every grade."""
+
+    codes: IntArray
+    values: FloatArray
+    form: str
+
+    def counts(self, queries: QuerySet) -> BoolArray:
+        return has_grades(queries, self.codes[queries.grades])
+
+    def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
+        kinds = self.codes[queries.grades]
+        own = queries.starts, kinds, self.values, weights
+        return WholeListLikelihood(*own, form=self.form, n_jobs=n_jobs)
+
+
+class _Sorted(_Seen):
+    """Whole lists, by their order."""
+
+    def counts(self, queries: QuerySet) -> BoolArray:
+        return has_grades(queries)
+
+    def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
+        return ListHinge(queries.starts, queries.grades, weights, n_jobs=n_jobs)
+
+
+class _Pairs(_Seen):
+    """All pairs of documents of different grade."""
+
+    def counts(self, queries: QuerySet) -> IntArray:
+        return count_pairs(queries)
+
+    def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
+        return PairLikelihood(queries.starts, queries.grades, weights, n_jobs=n_jobs)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """How subsets are drawn."""
+
+    size: Any
+    n_subsets: float
+    missing_grades: MissingGrades
+    random_state: Any
+    most_grades: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Subsets(_Seen):
+    """Subsets, in the order of their grades."""
+
+    drawn: _Drawn
+    position_weights: Any
+    ties: Ties
+    margin: RankLoss | None = None
+
+    def counts(self, queries: QuerySet) -> FloatArray:
+        drawn = self.drawn
+        return count_subsets(
+            queries.starts,
+            queries.grades,
+            drawn.size,
+            n_subsets=drawn.n_subsets,
+            missing_grades=drawn.missing_grades,
+            most_grades=drawn.most_grades,
+        )
+
+    def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
+        drawn = self.drawn
+        subsets = draw_training_subsets(
+            queries,
+            drawn.size,
+            drawn.n_subsets,
+            drawn.missing_grades,
+            drawn.random_state,
+            drawn.most_grades,
+        )
+        own = subsets, queries.grades, self.position_weights, weights
+        options: Any = {"ties": self.ties, "n_jobs": n_jobs}
+        if self.margin is None:
+            return SubsetLikelihood(*own, **options)
+        return SubsetHinge(*own, loss=self.margin, **options)
 
 
 def draw_training_subsets(
@@ -133,6 +312,7 @@ def draw_training_subsets(
     n_subsets: float,
     missing_grades: MissingGrades,
     random_state: Any,
+    most_grades: int | None = None,
 ) -> Subsets:
     """Return the subsets a ranker learns from; equal seeds give equal subsets."""
     return draw_subsets(
@@ -142,25 +322,20 @@ def draw_training_subsets(
         n_subsets=n_subsets,
         missing_grades=missing_grades,
         random_state=check_count(random_state, "random_state", 0),
+        most_grades=most_grades,
+        first=queries.first,
     )
 
 
 def weigh_queries(
-    queries: QuerySet, counts: IntArray | BoolArray, query_weight: str = "observations"
+    queries: QuerySet, counts: Any, query_weight: str = "observations"
 ) -> FloatArray:
-    """Return the total weight of every query, (q,), summing to one.
+    """Return the weight of every query, (q,), which is to be divided by the sum of all.
 
     `counts` (q,) are the observations per query; queries without any get weight 0.  The
     weights of the queries multiply those chosen by `query_weight`.
     """
-    check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
     weights = np.asarray(counts, dtype=np.float64)
-    if not (weights * queries.weights).any():
-        raise GradeError(
-            "at least one query needs documents of different grades and a weight above 0; "
-            f"none of the {queries.n_queries} queries has both. Check the grades, query "
-            "ids and weights."
-        )
     if query_weight != "observations":
         weights = (weights > 0).astype(np.float64)
     if query_weight == "per_document":
@@ -168,13 +343,21 @@ def weigh_queries(
     elif query_weight == "per_relevant":
         n_relevant = np.bincount(queries.owners, queries.grades > 0, queries.n_queries)
         weights /= np.maximum(n_relevant, 1.0)
-    weights = weights * queries.weights
-    return weights / weights.sum()
+    return weights * queries.weights
+
+
+def no_grades(n_queries: int) -> GradeError:
+    """Return the error of queries none of which says anything."""
+    return GradeError(
+        "at least one query needs documents of different grades and a weight above 0; "
+        f"none of the {n_queries} queries has both. Check the grades, query ids and "
+        "weights."
+    )
 
 
 def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
     """Return how many documents of every kind every query has, (q, number of kinds)."""
-    n_kinds = int(kinds.max()) + 1
+    n_kinds = int(kinds.max(initial=0)) + 1
     cells = queries.owners * n_kinds + kinds
     counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
     return counts.reshape(queries.n_queries, n_kinds)
@@ -237,25 +420,37 @@ def check_levels(levels: Any, largest_grade: int) -> FloatArray:
 
 
 def _whole_lists(
-    queries: QuerySet, levels: Any, query_weight: str, form: str, n_jobs: int
+    shards: Shards,
+    known: GradeCounts,
+    levels: Any,
+    query_weight: str,
+    form: str,
+    n_jobs: int,
 ) -> ObservedLoss:
-    by_grade = check_levels(levels, int(queries.grades.max()))
+    by_grade = check_levels(levels, known.largest)
     # Grades of equal level are one to the model.
     values, codes = np.unique(by_grade, return_inverse=True)
-    kinds = codes[queries.grades]
-    counts = has_grades(queries, kinds)
-    weights = weigh_queries(queries, counts, query_weight)
-    loss = WholeListLikelihood(
-        queries.starts, kinds, values, weights, form=form, n_jobs=n_jobs
+    seen = _Lists(codes, values, form)
+    observed = _observe(shards, seen, query_weight, n_jobs, has_forms=True)
+    n_documents = np.bincount(codes, known.counts[: len(codes)], len(values))
+    forms = observed.shards.total(_count_forms)
+    observed.fitted.update(
+        forms_=dict(zip(_FORMS, forms, strict=True)),
+        level_weights_=values[::-1],
+        level_shares_=(n_documents / known.counts.sum())[::-1],
     )
-    shares = np.bincount(kinds, minlength=len(values)) / queries.n_documents
-    names = ("exact", "profile", "skipped")
-    fitted = {
-        "forms_": {name: int(np.sum(loss.forms == name)) for name in names},
-        "level_weights_": values[::-1],
-        "level_shares_": shares[::-1],
-    }
-    return ObservedLoss(loss, int(counts.sum()), weights, fitted)
+    return observed
+
+
+_FORMS = ("exact", "profile", "skipped")
+
+
+@light
+def _count_forms(shard: tuple[QuerySet, Any]) -> tuple[int, ...]:
+    queries, loss = shard
+    n_skipped = queries.n_queries - len(loss.forms)  # of a loss of nothing
+    counts = [int(np.sum(loss.forms == name)) for name in _FORMS]
+    return *counts[:-1], counts[-1] + n_skipped
 
 
 def _even_levels(weights: FloatArray) -> dict[str, FloatArray]:

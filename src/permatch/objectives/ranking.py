@@ -15,11 +15,13 @@ import numpy as np
 from scipy import sparse
 
 from permatch._parallel import run_tasks
-from permatch._types import FloatArray, IntArray
+from permatch._shards import Shards, add_up
+from permatch._types import FloatArray
 from permatch._validation import MAX_SCORE
 from permatch.errors import PrecisionError
 from permatch.kernels.ranking.linear import add_rows, add_squares, score_rows
 from permatch.objectives.query_gram import gradients_of_queries
+from permatch.queries import QuerySet
 
 # Values of a task; less is not worth a thread.
 _VALUES_PER_TASK = 1 << 19
@@ -85,12 +87,25 @@ class LinearScores:
 
 
 class LinearRanking:
-    """A loss with a quadratic penalty, as a function of the scaled coefficients."""
+    """A loss with a quadratic penalty, as a function of the scaled coefficients.
 
-    def __init__(self, linear: LinearScores, loss: ScoreLoss, alpha: float) -> None:
-        self.linear = linear
-        self.loss = loss
+    `shards` are pairs of queries and the loss of their scores, which is taken in another
+    `form` if one is given (see `WholeListLikelihood`).
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        scale: FloatArray,
+        alpha: float,
+        *,
+        form: str | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.shards = shards
+        self.scale = scale
         self.alpha = alpha
+        self._how = form, n_jobs
 
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient at `coef`."""
@@ -99,33 +114,88 @@ class LinearRanking:
 
     def risk_and_subgradient(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss without the penalty, and a (sub)gradient of it."""
-        value, slope = self.loss.value_and_slope(self.linear.scores(coef))
-        return value, self.linear.pull_back(slope)
+        value, grad = self.shards.total(_risk_and_subgradient, coef, self.scale, *self._how)
+        return value, grad
 
     def hessian(self, coef: FloatArray) -> FloatArray:
-        """Return the second derivatives at `coef`, (d, d); for likelihoods only."""
-        scale, linear = self.linear.scale, self.linear
-        loss: Any = self.loss
-        curved = loss.hessian(linear.scores(coef), linear.documents)
+        """Return the second derivatives at `coef`, of losses that have them."""
+        (curved,) = self.shards.total(_hessian, coef, self.scale, *self._how)
+        scale = self.scale
         return curved / np.outer(scale, scale) + self.alpha * np.eye(len(scale))
 
-    def gradients(self, coef: FloatArray, starts: IntArray) -> FloatArray:
-        """Return the part of every query in the gradient of the loss, (q, d).
-
-        Query k has the documents ``starts[k]:starts[k + 1]``.
-        """
-        _, slope = self.loss.value_and_slope(self.linear.scores(coef))
-        parts = gradients_of_queries(starts, slope, self.linear.documents)
-        return parts / self.linear.scale
+    def gradients(self, coef: FloatArray) -> FloatArray:
+        """Return the part of every query in the gradient of the loss, (q, d)."""
+        parts = self.shards.map(_gradients, coef, self.scale, *self._how)
+        return np.concatenate(parts) / self.scale
 
 
-def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> FloatArray:
-    """Return every feature's standard deviation within queries, (d,).
+def _risk_and_subgradient(
+    shard: tuple[QuerySet, Any],
+    coef: FloatArray,
+    scale: FloatArray,
+    form: str | None,
+    n_jobs: int,
+) -> tuple[float, FloatArray]:
+    queries, loss = shard
+    linear = LinearScores(queries.documents, scale, n_jobs)
+    own = loss if form is None else loss.in_form(form)
+    value, slope = own.value_and_slope(linear.scores(coef))
+    return value, linear.pull_back(slope)
+
+
+def _hessian(
+    shard: tuple[QuerySet, Any],
+    coef: FloatArray,
+    scale: FloatArray,
+    form: str | None,
+    n_jobs: int,
+) -> tuple[FloatArray]:
+    queries, loss = shard
+    scores = LinearScores(queries.documents, scale, n_jobs).scores(coef)
+    own = loss if form is None else loss.in_form(form)
+    return (own.hessian(scores, queries.documents),)
+
+
+def _gradients(
+    shard: tuple[QuerySet, Any],
+    coef: FloatArray,
+    scale: FloatArray,
+    form: str | None,
+    n_jobs: int,
+) -> FloatArray:
+    queries, loss = shard
+    scores = LinearScores(queries.documents, scale, n_jobs).scores(coef)
+    own = loss if form is None else loss.in_form(form)
+    _, slope = own.value_and_slope(scores)
+    return gradients_of_queries(queries.starts, slope, queries.documents)
+
+
+def spread_within_queries(shards: Shards, n_jobs: int = 1) -> FloatArray:
+    """Return every feature's standard deviation within the queries of all shards, (d,).
 
     Only differences within a query matter, so this is the unit in which a feature acts.
     A feature that is constant in every query gets its largest value, or 1.
     """
+    *sums, largest = zip(*shards.map(_squares, n_jobs), strict=True)
+    squares, n_documents = add_up(list(zip(*sums, strict=True)))
+    spread = np.sqrt(squares / n_documents)
+    if not np.isfinite(spread).all():
+        worst = int(np.argmin(np.isfinite(spread)))
+        raise PrecisionError(
+            f"the spread of every feature must be finite; that of feature {worst} exceeds "
+            "float64. Divide the feature by a large number."
+        )
+    # Rounding leaves a constant feature a spread of some units in its last place.
+    largest = np.max(largest, axis=0)
+    return np.where(spread > 1e-12 * largest, spread, np.maximum(largest, 1.0))
+
+
+def _squares(queries: QuerySet, n_jobs: int) -> tuple[FloatArray, int, FloatArray]:
+    """Return squared distances from the means of queries, documents, largest values."""
+    documents, starts = queries.documents, queries.starts
     n_documents, n_features = documents.shape
+    if n_documents == 0:
+        return np.zeros(n_features), 0, np.zeros(n_features)
     if sparse.issparse(documents):
         squares = np.zeros(n_features)
         for first, last in zip(starts[:-1], starts[1:], strict=True):
@@ -137,28 +207,18 @@ def spread_within_queries(documents: Any, starts: IntArray, n_jobs: int = 1) -> 
             n_stored = np.bincount(rows.indices, minlength=n_features)
             squares += np.bincount(rows.indices, away, minlength=n_features)
             squares += (n_rows - n_stored) * mean**2
-    else:
-        per_task = max(1, _VALUES_PER_TASK * (len(starts) - 1) // documents.size)
-        n_tasks = -(-(len(starts) - 1) // per_task)
-        parts = np.zeros((n_tasks, n_features))
+        return squares, n_documents, _largest(documents)
+    per_task = max(1, _VALUES_PER_TASK * (len(starts) - 1) // documents.size)
+    n_tasks = -(-(len(starts) - 1) // per_task)
+    parts = np.zeros((n_tasks, n_features))
 
-        def add(k: int) -> None:
-            last = min((k + 1) * per_task, len(starts) - 1)
-            scratch = np.empty(n_features)
-            add_squares(documents, starts, scratch, parts[k], k * per_task, last)
+    def add(k: int) -> None:
+        last = min((k + 1) * per_task, len(starts) - 1)
+        scratch = np.empty(n_features)
+        add_squares(documents, starts, scratch, parts[k], k * per_task, last)
 
-        run_tasks(add, n_tasks, n_jobs)
-        squares = parts.sum(axis=0)
-    spread = np.sqrt(squares / n_documents)
-    if not np.isfinite(spread).all():
-        worst = int(np.argmin(np.isfinite(spread)))
-        raise PrecisionError(
-            f"the spread of every feature must be finite; that of feature {worst} exceeds "
-            "float64. Divide the feature by a large number."
-        )
-    # Rounding leaves a constant feature a spread of some units in its last place.
-    largest = _largest(documents)
-    return np.where(spread > 1e-12 * largest, spread, np.maximum(largest, 1.0))
+    run_tasks(add, n_tasks, n_jobs)
+    return parts.sum(axis=0), n_documents, _largest(documents)
 
 
 def _largest(documents: Any) -> FloatArray:

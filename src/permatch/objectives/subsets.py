@@ -95,6 +95,8 @@ def draw_subsets(
     n_subsets: float = 0.4,
     missing_grades: MissingGrades = "skip",
     random_state: int = 0,
+    most_grades: int | None = None,
+    first: int = 0,
 ) -> Subsets:
     """Draw subsets of every query that contain each of its grades; options are checked.
 
@@ -103,6 +105,9 @@ def draw_subsets(
     single grade, or with more grades than M, are skipped; with a fixed M also those that
     lack a grade other queries have, unless `missing_grades` is ``"fill"``.  Every query has
     its own random stream, so its subsets do not depend on the other queries.
+
+    Where these are some of all queries, `first` is the number of the first one and
+    `most_grades` the largest number of grades of any.
 
     Examples
     --------
@@ -118,6 +123,55 @@ def draw_subsets(
     """
     runs = sort_by_grade(starts, grades)
     n_kinds = runs.counts
+    most = int(n_kinds.max(initial=0)) if most_grades is None else most_grades
+    sizes, wanted = _wanted(starts, n_kinds, subset_size, n_subsets, missing_grades, most)
+    is_used = wanted > 0.0
+    if not is_used.any():
+        raise nothing_left(subset_size, most, len(n_kinds))
+    n_bytes = 8.0 * float(wanted @ (4 * sizes + 4))
+    with enough_memory(f"drawing {wanted.sum():.3g} subsets", n_bytes):
+        counts = wanted.astype(np.intp)
+        first_run = np.cumsum(n_kinds) - n_kinds
+        groups: dict[int, list[SubsetGroup]] = {}
+        for size, n_present in sorted(
+            {*zip(sizes[is_used], n_kinds[is_used], strict=True)}
+        ):
+            members = np.flatnonzero(is_used & (sizes == size) & (n_kinds == n_present))
+            chosen = first_run[members, None] + np.arange(n_present)
+            width = size + n_present - 1
+            uniforms = _uniforms(random_state, first, members, counts, width)
+            which = np.repeat(np.arange(len(members)), counts[members])
+            places = _draw(runs.begins[chosen], runs.sizes[chosen], size, which, uniforms)
+            group = SubsetGroup(runs.order[places], members[which])
+            groups.setdefault(int(size), []).append(group)
+        merged = tuple(_merge(parts) for parts in groups.values())
+    return Subsets(merged, counts, len(grades))
+
+
+def count_subsets(
+    starts: IntArray,
+    grades: IntArray,
+    subset_size: int | Literal["grades"],
+    *,
+    n_subsets: float,
+    missing_grades: MissingGrades,
+    most_grades: int,
+) -> FloatArray:
+    """Return how many subsets `draw_subsets` draws of every query, (q,)."""
+    n_kinds = sort_by_grade(starts, grades).counts
+    how = subset_size, n_subsets, missing_grades, most_grades
+    return _wanted(starts, n_kinds, *how)[1]
+
+
+def _wanted(
+    starts: IntArray,
+    n_kinds: IntArray,
+    subset_size: int | Literal["grades"],
+    n_subsets: float,
+    missing_grades: MissingGrades,
+    most_grades: int,
+) -> tuple[IntArray, FloatArray]:
+    """Return the size and the number of the subsets of every query."""
     if subset_size == "grades":
         sizes = n_kinds
         is_used = n_kinds > 1
@@ -131,29 +185,9 @@ def draw_subsets(
         sizes = np.full(len(n_kinds), size, dtype=np.intp)
         is_used = (n_kinds > 1) & (n_kinds <= size)
         if missing_grades == "skip":
-            is_used &= n_kinds == n_kinds.max(initial=0)
-    if not is_used.any():
-        raise _nothing_left(subset_size, n_kinds)
-    lengths = np.diff(starts)
-    wanted = np.where(is_used, np.maximum(1.0, np.rint(n_subsets * lengths * sizes)), 0.0)
-    n_bytes = 8.0 * float(wanted @ (4 * sizes + 4))
-    with enough_memory(f"drawing {wanted.sum():.3g} subsets", n_bytes):
-        counts = wanted.astype(np.intp)
-        seeds = np.random.default_rng(random_state).spawn(len(n_kinds))
-        first_run = np.cumsum(n_kinds) - n_kinds
-        groups: dict[int, list[SubsetGroup]] = {}
-        for size, n_present in sorted(
-            {*zip(sizes[is_used], n_kinds[is_used], strict=True)}
-        ):
-            members = np.flatnonzero(is_used & (sizes == size) & (n_kinds == n_present))
-            chosen = first_run[members, None] + np.arange(n_present)
-            uniforms = _uniforms(seeds, members, counts, size + n_present - 1)
-            which = np.repeat(np.arange(len(members)), counts[members])
-            places = _draw(runs.begins[chosen], runs.sizes[chosen], size, which, uniforms)
-            group = SubsetGroup(runs.order[places], members[which])
-            groups.setdefault(int(size), []).append(group)
-        merged = tuple(_merge(parts) for parts in groups.values())
-    return Subsets(merged, counts, len(grades))
+            is_used &= n_kinds == most_grades
+    wanted = np.maximum(1.0, np.rint(n_subsets * np.diff(starts) * sizes))
+    return sizes, np.where(is_used, wanted, 0.0)
 
 
 def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> float:
@@ -172,27 +206,31 @@ def check_subset_options(n_subsets: Any, missing_grades: Any, ties: Any) -> floa
     return share
 
 
-def _nothing_left(subset_size: Any, n_kinds: IntArray) -> GradeError:
-    most = int(n_kinds.max(initial=0))
-    if most < 2:
+def nothing_left(subset_size: Any, most_grades: int, n_queries: int) -> GradeError:
+    """Return the error of queries none of which has a subset."""
+    if most_grades < 2:
         return GradeError(
             "some documents of a query must differ in grade; in each of the "
-            f"{len(n_kinds)} queries all grades are equal. Check the grades and query ids."
+            f"{n_queries} queries all grades are equal. Check the grades and query ids."
         )
     return GradeError(
-        f"subset_size must be at least {most}, the number of grades in a query; got "
-        f"{subset_size}. Use subset_size={most} or more, or 'grades', 'pairs' or 'all'."
+        f"subset_size must be at least {most_grades}, the number of grades in a query; got "
+        f"{subset_size}. Use subset_size={most_grades} or more, or 'grades', 'pairs' or "
+        "'all'."
     )
 
 
 def _uniforms(
-    seeds: list[np.random.Generator], members: IntArray, counts: IntArray, width: int
+    seed: int, first: int, members: IntArray, counts: IntArray, width: int
 ) -> FloatArray:
     """Return the uniform numbers of every query, from its own generator."""
     ends = np.cumsum(counts[members])
     uniforms = np.empty((ends[-1], width))
     for query, end in zip(members, ends, strict=True):
-        seeds[query].random(out=uniforms[end - counts[query] : end])
+        # That which ``default_rng(seed).spawn(...)`` gives the query of this number.
+        own = np.random.SeedSequence(seed, spawn_key=(first + int(query),))
+        drawn = uniforms[end - counts[query] : end]
+        np.random.default_rng(own).random(out=drawn)
     return uniforms
 
 

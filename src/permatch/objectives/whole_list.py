@@ -220,25 +220,29 @@ class WholeListLikelihood:
 
     def _choose_forms(self, form: str) -> IntArray:
         check_choice(form, "form", FORMS)
-        lists = self._lists
-        codes = np.full(len(self.query_weights), SKIPPED, dtype=np.int64)
-        for q, weight in enumerate(self.query_weights):
-            counts = lists.counts[lists.level_starts[q] : lists.level_starts[q + 1]]
-            if len(counts) < 2 or weight == 0.0:
-                continue
-            codes[q] = PROFILE
-            if form == "profile":
-                continue
-            n_points = float(_POINTS_PER_AXIS) ** (len(counts) - 1)
-            n_cells = counts.sum() * min(n_points, np.prod(counts[1:] + 1.0))
-            if form == "exact" and n_cells > _MOST_CELLS:
-                raise SizeLimitError(
-                    f"the exact form needs lists of at most {_MOST_CELLS:.0e} cells; list "
-                    f"{q}, with {counts.sum()} documents in {len(counts)} grades, has "
-                    f"{n_cells:.1e}. Use form='auto', or 'profile'."
-                )
-            if form == "exact" or n_cells <= _MAX_CELLS:
-                codes[q] = EXACT
+        starts, counts = self._lists.level_starts, self._lists.counts
+        n_levels = np.diff(starts)
+        codes = np.full(len(n_levels), SKIPPED, dtype=np.int64)
+        used = np.flatnonzero((n_levels > 1) & (self.query_weights != 0.0))
+        codes[used] = PROFILE
+        if form == "profile" or not len(used):
+            return codes
+        ways = counts + 1.0
+        is_any = n_levels > 0
+        ways[starts[:-1][is_any]] = 1.0  # of all levels but the commonest
+        n_ways = np.ones(len(n_levels))
+        n_ways[is_any] = np.multiply.reduceat(ways, starts[:-1][is_any])
+        n_points = float(_POINTS_PER_AXIS) ** (n_levels[used] - 1)
+        n_cells = np.diff(self.starts)[used] * np.minimum(n_points, n_ways[used])
+        if form == "exact" and (n_cells > _MOST_CELLS).any():
+            worst = int(np.argmax(n_cells > _MOST_CELLS))
+            q = used[worst]
+            raise SizeLimitError(
+                f"the exact form needs lists of at most {_MOST_CELLS:.0e} cells; list "
+                f"{q}, with {np.diff(self.starts)[q]} documents in {n_levels[q]} grades, "
+                f"has {n_cells[worst]:.1e}. Use form='auto', or 'profile'."
+            )
+        codes[used[(n_cells <= _MAX_CELLS) | (form == "exact")]] = EXACT
         return codes
 
 

@@ -7,8 +7,8 @@ import typer
 
 from permatch.cli.link.options import Linking, Table
 from permatch.cli.link.show import show
-from permatch.cli.link.steps import as_options, find_links
-from permatch.cli.shared.options import flag, optional, spread
+from permatch.cli.link.steps import as_options, find_links, going_on_if_interrupted
+from permatch.cli.shared.options import Elsewhere, flag, optional, spread
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import (
     INTERRUPTED,
@@ -58,7 +58,7 @@ def pairs(
             "-o",
             metavar="FILE",
             help="Output file, .csv or .tsv, also .gz, or .parquet. Default: standard "
-            "output, as CSV.",
+            "output, as CSV. With --from-disk or --dask a folder of Parquet files.",
         ),
     ] = None,
     links_only: Annotated[
@@ -79,6 +79,7 @@ def pairs(
     ] = Path("review.csv"),
     *,
     linking: Linking,
+    elsewhere: Elsewhere,
 ) -> None:
     """Link the records of two tables one-to-one, from scored pairs.
 
@@ -106,6 +107,11 @@ def pairs(
 
     Ctrl-C while intervals are narrowed writes what is decided so far.
 
+    Pairs that do not fit in memory are a folder of Parquet files: read from disk
+    part by part (--from-disk), or linked by the workers of a cluster that see the
+    same folders (--dask).  Links are written to a folder, part by part; after
+    Ctrl-C the same command goes on where it stopped.
+
     [bold]Examples[/bold]
 
       permatch link pairs.csv --out links.csv
@@ -115,7 +121,13 @@ def pairs(
       permatch link pairs.csv -o links.csv --expected-links 1200
       permatch link pairs.csv -o links.csv --capacity-right 3
       permatch link show pairs.csv --out link.html
+      permatch link pairs/ --from-disk --out links/
+      permatch link pairs/ --dask tcp://10.0.0.1:8786 --out links/
     """
+    elsewhere.check(table)
+    if elsewhere.is_used:
+        _link_elsewhere(table, out, links_only, review, review_out, linking, elsewhere)
+        return
     with nothing_written_if_interrupted():
         out = None if str(out) == "-" else out
         inputs = table, linking.model and str(linking.model)
@@ -140,6 +152,40 @@ def pairs(
     typer.echo(as_options(links.summary()), err=True)
     if is_cut_short:
         raise typer.Exit(INTERRUPTED)
+
+
+def _link_elsewhere(
+    table: str,
+    out: Path | None,
+    links_only: bool,
+    review: int | None,
+    review_out: Path,
+    linking: Linking,
+    elsewhere: Elsewhere,
+) -> None:
+    """Link pairs that do not fit in memory."""
+    if out is None or str(out) == "-":
+        raise typer.BadParameter(
+            "--from-disk and --dask write links part by part; name a folder with --out."
+        )
+    if links_only:
+        raise typer.BadParameter(
+            "--links-only is for links in memory; drop it, and read the rows with decision "
+            "'link' from the folder."
+        )
+    from permatch.linking.files import suffix_of
+
+    with going_on_if_interrupted(out), elsewhere.connected():
+        if review is not None:
+            check_target(review_out, "--review-out")
+            suffix_of(review_out)
+        links, _ = find_links(
+            table, linking, out=out, is_on_dask=elsewhere.dask is not None
+        )
+        if review is not None:
+            links.review(review).write(review_out)
+            typer.echo(f"wrote {review_out}: pairs to look at first", err=True)
+        typer.echo(as_options(links.summary()), err=True)
 
 
 link.command(cls=DefaultCommand)(spread(pairs))

@@ -5,12 +5,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from permatch.cli.link.options import Linking
 from permatch.cli.shared.steps import load_kind, noticing_ctrl_c, table_source
+from permatch.cli.shared.terminal import INTERRUPTED
 
 if TYPE_CHECKING:
     from permatch.linking import Links
@@ -21,12 +23,19 @@ _ARGUMENT = re.compile(
 )
 
 
-def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
+def find_links(
+    table: str, linking: Linking, *, out: Path | None = None, is_on_dask: bool = False
+) -> "tuple[Links, bool]":
     """Link the pairs of a table, and show warnings as single lines.
 
+    With `out` they are linked in parts, on Dask if asked for, and written to this folder.
     Return the links, and whether Ctrl-C has cut short what more time might have decided.
     """
     source = table_source(table, "a table of pairs")
+    if is_on_dask:
+        from permatch.distributed.dask_frames import read_frame
+
+        source = read_frame(table)
     import permatch as pm
     from permatch.estimators import BaseMatcher
 
@@ -52,10 +61,25 @@ def find_links(table: str, linking: Linking) -> "tuple[Links, bool]":
             tol=linking.tol,
             budget=linking.budget,
             n_jobs=linking.jobs,
+            out=out,
         )
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         typer.echo(f"warning: {' '.join(as_options(message).split())}", err=True)
     return links, bool(presses)
+
+
+@contextmanager
+def going_on_if_interrupted(out: Path) -> Iterator[None]:
+    """On Ctrl-C, say how to go on and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted; what is done is kept in {out}. Run the same command again to go "
+            "on.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def as_options(message: str) -> str:

@@ -20,6 +20,7 @@ from permatch.cli.match.options import (
 from permatch.cli.match.report import (
     describe_evaluation,
     describe_fit,
+    describe_parts,
     show_evaluation,
     show_fit,
 )
@@ -29,6 +30,7 @@ from permatch.cli.match.steps import (
     count_parts,
     decide,
     divide,
+    fit_elsewhere,
     infer_and_save,
     load_for,
     note_parts,
@@ -38,6 +40,7 @@ from permatch.cli.match.steps import (
 )
 from permatch.cli.shared.options import (
     AsJson,
+    Elsewhere,
     Model,
     NewModel,
     Page,
@@ -108,6 +111,7 @@ def fit(
     penalty: Penalty,
     learner: Learner,
     columns: Columns,
+    elsewhere: Elsewhere,
     as_json: AsJson = False,
 ) -> None:
     """Learn one weight per feature and write the model.
@@ -119,6 +123,10 @@ def fit(
     is unmatched; where labels leave nodes unmatched, the score of staying
     unmatched is learned too.
 
+    A table that does not fit in memory is a folder of Parquet files, sorted by
+    graph: read from disk in every pass (--from-disk), or held by the workers of a
+    cluster that see the same folder (--dask).  The model is the same.
+
     Ctrl-C writes the best model so far.
 
     [bold]Examples[/bold]
@@ -129,11 +137,32 @@ def fit(
       permatch match fit train.csv -m model.json --inference sandwich
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
+      permatch match fit folder/ -m model.json --from-disk --jobs -1
+      permatch match fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
     options = learner.options(penalty)
     if inference is not None and learner.estimator != "map":
         raise typer.BadParameter("--inference needs --estimator map.")
     read_as = columns.read_as("required")
+    elsewhere.check(edges, valid)
+    if elsewhere.is_used:
+        if valid is not None:
+            raise typer.BadParameter(
+                "--valid is for tables in memory; drop it, and choose alpha with --cv."
+            )
+        if inference is not None:
+            raise typer.BadParameter(
+                "--inference is for tables in memory; drop it, or call inference in Python."
+            )
+        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        with nothing_written_if_interrupted(), elsewhere.connected():
+            check_target(model_file, "--model", edges)
+            model = kind(**options)
+            seconds = fit_elsewhere(model, model_file, edges, read_as, elsewhere)
+            with written_if_interrupted(model_file):
+                summary = describe_parts(model, str(model_file), seconds)
+                print_summary(summary, as_json, show_fit)
+        return
     with nothing_written_if_interrupted():
         check_target(model_file, "--model", edges, valid)
         table = read_table(edges, read_as)

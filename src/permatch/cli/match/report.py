@@ -29,12 +29,8 @@ def describe_fit(
     valid_loss = None
     if held_out is not None:
         valid_loss = 1.0 - model.score(held_out.graphs, held_out.matchings)
-    summary = describe_model(model, table.feature_names, path, seconds) | {
-        "engine": str(model.engine),
+    summary = describe_parts(model, path, seconds) | {
         **_describe_graphs(table),
-        "n_features": len(table.feature_names),
-        "unmatched": model.unmatched_,
-        "unmatched_score": float(model.unmatched_intercept_),
         "hamming_loss": 1.0 - model.score(table.graphs, table.matchings),
         "valid_hamming_loss": valid_loss,
     }
@@ -44,6 +40,17 @@ def describe_fit(
 
         known = check_known(table.graphs, table.matchings)
         summary["expected_unmatched"] = expected_unmatched(model, table.graphs, known)
+    return summary
+
+
+def describe_parts(model: Any, path: str, seconds: float) -> dict[str, Any]:
+    """Collect the results of a fit to data that do not fit in memory."""
+    summary = describe_model(model, model.feature_names_, path, seconds) | {
+        "engine": str(model.engine),
+        "n_features": model.n_features_in_,
+        "unmatched": model.unmatched_,
+        "unmatched_score": float(model.unmatched_intercept_),
+    }
     report = getattr(model, "engine_report_", None)
     if report is not None:
         summary["engine_report"] = {name: _plain(value) for name, value in report.items()}
@@ -76,7 +83,8 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         f"{summary['engine']}"
     )
     table.add_row("model", Text(model))
-    table.add_row("graphs", _graphs_in_words(summary))
+    if "n_graphs" in summary:  # not of data in parts
+        table.add_row("graphs", _graphs_in_words(summary))
     if "engine_report" in summary:
         from permatch.estimators.fit_plan import in_words
 
@@ -90,8 +98,10 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         words = unmatched_in_words(summary["expected_unmatched"], n_nodes, "node")
         table.add_row("", words[0].lower() + words[1:-1])
     add_ending(table, summary)
-    table.add_row("Hamming loss", f"{percent(summary['hamming_loss'])} of training nodes")
-    if summary["valid_hamming_loss"] is not None:
+    if "hamming_loss" in summary:
+        loss = percent(summary["hamming_loss"])
+        table.add_row("Hamming loss", f"{loss} of training nodes")
+    if summary.get("valid_hamming_loss") is not None:
         table.add_row("", f"{percent(summary['valid_hamming_loss'])} of validation nodes")
     console.print(table)
     title = ""

@@ -10,8 +10,9 @@ import typer
 
 from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
+from permatch.cli.shared.options import Elsewhere
 from permatch.cli.shared.report import plural
-from permatch.cli.shared.steps import load_kind, table_source
+from permatch.cli.shared.steps import fit_and_save, load_kind, table_source
 from permatch.errors import (
     FeatureCountError,
     InfeasibleGraphError,
@@ -88,6 +89,21 @@ def columns_of(table: "EdgeTable", columns: dict[str, Any]) -> dict[str, str | N
     """Return the columns of a table, as kept in the model file."""
     graph = table.id_columns[0] if len(table.id_columns) == 3 else None
     return {"graph": graph} | {role: columns[role] for role in ("left", "right", "label")}
+
+
+def fit_elsewhere(
+    model: Any, path: Path, folder: str, read_as: dict[str, Any], elsewhere: Elsewhere
+) -> float:
+    """Fit and save a model of pairs that do not fit in memory; return the seconds."""
+    source: Any = folder
+    if elsewhere.dask is not None:
+        from permatch.distributed.dask_frames import read_frame
+
+        source = read_frame(folder)
+    model.columns_ = {role: read_as[role] for role in ("graph", "left", "right", "label")}
+    names = {role: name for role, name in model.columns_.items() if name is not None}
+    model.columns_["graph"] = model.columns_["graph"] or "graph"
+    return fit_and_save(model, path, source, names, feature_names=read_as["features"])
 
 
 def load_for(

@@ -1,6 +1,7 @@
 """``permatch rank``: its group, and the commands fit, predict, show and export."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,9 +11,22 @@ import typer
 from permatch._types import FloatArray, IntArray
 from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
-from permatch.cli.rank.options import FeatureNames, Judged, Learner, Metrics
-from permatch.cli.rank.steps import load_ranker, new_ranker, stream_scores
-from permatch.cli.shared.options import AsJson, Model, NewModel, Page, Penalty, optional
+from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Metrics
+from permatch.cli.rank.steps import (
+    find_parts,
+    load_ranker,
+    new_ranker,
+    stream_scores,
+)
+from permatch.cli.shared.options import (
+    AsJson,
+    Elsewhere,
+    Model,
+    NewModel,
+    Page,
+    Penalty,
+    optional,
+)
 from permatch.cli.shared.steps import (
     check_folds,
     check_target,
@@ -85,6 +99,8 @@ def fit(
     *,
     learner: Learner,
     penalty: Penalty,
+    elsewhere: Elsewhere,
+    columns: Columns,
     as_json: AsJson = False,
 ) -> None:
     """Learn one weight per feature and write the model.
@@ -96,6 +112,10 @@ def fit(
     Features are scaled to [0, 1] within each query (--scaling minmax), as in
     LETOR's baselines; a model to export needs --scaling none.
 
+    Data that do not fit in memory are a folder of LETOR or Parquet files, sorted
+    by query: read from disk in every pass (--from-disk), or held by the workers of
+    a cluster that see the same folder (--dask).  The model is the same.
+
     Ctrl-C writes the best model so far.
 
     [bold]Examples[/bold]
@@ -106,6 +126,8 @@ def fit(
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling none
+      permatch rank fit folder/ -m model.json --from-disk --jobs -1
+      permatch rank fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
     is_search = penalty.cv or penalty.alphas is not None
     if is_search and penalty.alpha is not None:
@@ -117,22 +139,32 @@ def fit(
         raise typer.BadParameter("--folds needs --cv, and no --validation.")
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
+    elsewhere.check(train, validation)
     options |= {"cv": penalty.n_folds} if is_search else {}
-    with nothing_written_if_interrupted():
+    model = new_ranker(learner.estimator, options, is_search=is_search)
+    with nothing_written_if_interrupted(), elsewhere.connected():
         from permatch.datasets.sources import read_feature_names, read_letor_pair
 
         check_target(model_file, "--model", train, validation, str(feature_names or ""))
-        more: dict[str, Any] = {"feature_names": read_feature_names(feature_names)}
-        learnt, held_out = read_letor_pair(train, validation, n_features)
-        if is_search and held_out is not None:
-            more["validation"] = (held_out.X, held_out.y, held_out.qid)
-        elif is_search:
-            check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
-        model = new_ranker(learner.estimator, options, is_search=is_search)
-        seconds = fit_and_save(model, model_file, learnt.X, learnt.y, learnt.qid, **more)
+        names = read_feature_names(feature_names)
+        more: dict[str, Any] = {"feature_names": names}
+        parts: dict[str, Any] = {}
+        if elsewhere.is_used:
+            read = partial(find_parts, columns, elsewhere, n_features)
+            data = read(train)
+            if is_search and validation is not None:
+                more["validation"] = read(validation)
+        else:
+            learnt, held_out = read_letor_pair(train, validation, n_features)
+            data = learnt.X, learnt.y, learnt.qid
+            parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
+            if is_search and held_out is not None:
+                more["validation"] = (held_out.X, held_out.y, held_out.qid)
+            elif is_search:
+                check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
+        seconds = fit_and_save(model, model_file, *data, **more)
     from permatch.cli.rank.report import describe_fit, show_fit
 
-    parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
     with written_if_interrupted(model_file):
         summary = describe_fit(model, parts, metric, str(model_file), seconds)
         print_summary(summary, as_json, show_fit)

@@ -66,6 +66,20 @@ FeatureNames = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Columns:
+    """The columns of Parquet files; their other numeric columns are the features."""
+
+    grade: Annotated[
+        str,
+        typer.Option("--grade", metavar="COLUMN", help="Grades, in Parquet files."),
+    ] = "grade"
+    qid: Annotated[
+        str,
+        typer.Option("--qid", metavar="COLUMN", help="Query ids, in Parquet files."),
+    ] = "qid"
+
+
 _MODEL_PANEL = "Model"
 
 

@@ -23,7 +23,10 @@ from permatch.queries import QuerySet, check_queries
 def describe_fit(
     model: Any, parts: dict[str, Any], metric: list[str] | None, path: str, seconds: float
 ) -> dict[str, Any]:
-    """Collect the results of a fit as plain lists and numbers."""
+    """Collect the results of a fit as plain lists and numbers.
+
+    `parts` are the training data, and perhaps others, unless they do not fit in memory.
+    """
     measures, read = {}, {}
     for name, data in parts.items():
         queries = check_queries(data.X, data.y, data.qid)
@@ -72,8 +75,9 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     table.add_row("learned from", _observations_in_words(summary))
     add_ending(table, summary)
     console.print(table)
-    console.print("\n[bold]measures, mean over queries[/bold]")
-    console.print(_means_table(summary["measures"]))
+    if summary["measures"]:
+        console.print("\n[bold]measures, mean over queries[/bold]")
+        console.print(_means_table(summary["measures"]))
     title = ""
     if "path" in summary:
         n_splits = summary["n_splits"]
@@ -140,7 +144,7 @@ def _observed(summary: dict[str, Any]) -> str:
 def _observations_in_words(summary: dict[str, Any]) -> str:
     if summary["subset_size"] is None:  # ridge regression
         return plural(summary["n_observations"], "document")
-    n_one = summary["data"]["train"]["n_queries_of_one_grade"]
+    n_one = summary["data"].get("train", {}).get("n_queries_of_one_grade", 0)
     skipped = f"; skipped {_count_queries(n_one)} with a single grade" * (n_one > 0)
     if summary["forms"] is None:
         return f"{plural(summary['n_observations'], 'observation')}{skipped}"

@@ -13,6 +13,8 @@ from permatch.cli.shared.steps import load_kind
 from permatch.errors import FeatureIndexError, InvalidQueriesError
 
 if TYPE_CHECKING:
+    from permatch.cli.rank.options import Columns
+    from permatch.cli.shared.options import Elsewhere
     from permatch.datasets.runs import Scored
     from permatch.estimators import BaseRanker
 
@@ -31,6 +33,26 @@ def load_ranker(path: Path) -> "BaseRanker":
     from permatch.estimators import BaseRanker
 
     return load_kind(path, BaseRanker)
+
+
+def find_parts(
+    columns: "Columns", elsewhere: "Elsewhere", n_features: int | None, path: str
+) -> tuple[Any, Any, Any]:
+    """Return X, y and qid of a folder that is read from disk or by a cluster."""
+    from permatch.distributed.sources import Roles, list_files
+
+    if n_features is not None:
+        raise typer.BadParameter(
+            "--n-features has no effect on data in parts, whose features are counted "
+            "first; drop it, or name the features with --feature-names."
+        )
+    _, is_parquet = list_files(path)
+    named = (columns.grade, columns.qid) if is_parquet else (None, None)
+    if elsewhere.dask is None:
+        return path, *named
+    from permatch.distributed.dask_rows import read_on_workers
+
+    return read_on_workers(path, Roles(*named))
 
 
 def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":

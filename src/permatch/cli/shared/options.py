@@ -2,7 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -119,6 +120,7 @@ def argument(metavar: str, text: str) -> Any:
 
 
 _PENALTY = "Penalty"
+_ELSEWHERE = "Data that do not fit in memory"
 
 
 def alpha_option(text: str) -> Any:
@@ -247,6 +249,61 @@ class Penalty:
     def values(self) -> dict[str, Any]:
         """Return what is given as parameters of an estimator."""
         return alpha_values(self.alpha, self.alphas)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The options of data that do not fit in memory."""
+
+    from_disk: Annotated[
+        bool,
+        flag(
+            "--from-disk",
+            help="Read the data from disk in every pass instead of holding them in memory.",
+            rich_help_panel=_ELSEWHERE,
+        ),
+    ] = False
+    dask: Annotated[
+        str | None,
+        optional(
+            "--dask",
+            metavar="ADDRESS",
+            help="Compute on the workers of a Dask cluster, such as tcp://10.0.0.1:8786.",
+            rich_help_panel=_ELSEWHERE,
+        ),
+    ] = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the data stay where they are."""
+        return self.from_disk or self.dask is not None
+
+    def check(self, *sources: str | None) -> None:
+        """Refuse folders that would have to be held in memory, and standard input."""
+        if self.from_disk and self.dask is not None:
+            raise typer.BadParameter("--from-disk and --dask exclude each other; drop one.")
+        for source in filter(None, sources):
+            if self.is_used and source == "-":
+                raise typer.BadParameter(
+                    "standard input can be read once, but training from disk or on Dask "
+                    "reads the data in every pass; name a file or a folder."
+                )
+            if not self.is_used and Path(source).is_dir():
+                raise typer.BadParameter(
+                    f"{source} is a folder; add --from-disk to read it part by part, or "
+                    "--dask ADDRESS to compute on a cluster."
+                )
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Have Dask compute on the cluster named, if one is."""
+        if self.dask is None:
+            yield
+            return
+        from permatch.distributed.dask_shards import connect
+
+        with connect(self.dask):
+            yield
 
 
 def _everywhere(max_bytes: MaxBytes = None, debug: Debug = False) -> None:

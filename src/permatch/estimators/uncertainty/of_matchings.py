@@ -5,10 +5,12 @@ from typing import Any, overload
 import numpy as np
 
 from permatch._parallel import Job
-from permatch._types import FloatArray, Seed
+from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_jobs
+from permatch.distributed import is_in_parts
 from permatch.errors import InvalidOptionError
 from permatch.estimators.checks import DataSet
+from permatch.estimators.matching_parts import GraphsInParts
 from permatch.estimators.scored import Scored, score_graphs
 from permatch.estimators.uncertainty.inferring import (
     Observed,
@@ -30,6 +32,9 @@ from permatch.inference import find_engine
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.objectives import Parameters
 
+#: Training data, in memory or in parts.
+Data = DataSet | GraphsInParts
+
 
 class MatchingInference:
     """What a matcher with a likelihood says about its coefficients."""
@@ -40,7 +45,7 @@ class MatchingInference:
     def inference(
         self: Any,
         graphs: Any,
-        matchings: Any,
+        matchings: Any = None,
         sample_weight: Any = None,
         *,
         cov_type: str = "sandwich",
@@ -54,7 +59,7 @@ class MatchingInference:
         Parameters
         ----------
         graphs, matchings, sample_weight
-            The training data, as in `fit`.
+            The training data, as in `fit`; in parts too.
         cov_type : {"sandwich", "laplace"}
             "laplace" trusts the model: graphs are independent, and it fits them.
             "sandwich" takes the variance of the gradient from the differences between
@@ -76,7 +81,7 @@ class MatchingInference:
         Needs exact inference.  The Hessian costs some ten gradients per eight
         coefficients.
         """
-        data = self._data_set(graphs, matchings, sample_weight)
+        data = self._given(graphs, matchings, sample_weight)
         self._begin(data)
         if len(self._parameters) != len(self._fitted):
             raise InvalidOptionError(
@@ -84,11 +89,11 @@ class MatchingInference:
                 "given need 'any'. Pass the training data."
             )
         self._parameters = self._fitted
-        labels = number_clusters(clusters, len(data[0]), "graphs")
-        labels = np.unique(labels[data[2] > 0.0], return_inverse=True)[1].reshape(-1)
+        labels = _cluster_graphs(clusters, data)
         problem = self._problem(data, check_jobs(self.n_jobs))
         alpha, nobs, units = self._penalty(), n_graphs(data, sample_weight), "graphs"
-        if len(labels) == 1 and self.unmatched_ == "any" and cov_type == "sandwich":
+        is_single = len(labels) == 1 and not isinstance(data, GraphsInParts)
+        if is_single and self.unmatched_ == "any" and cov_type == "sandwich":
             problem, units = problem.by_component(), "components"
             labels = np.arange(len(problem.shares))
             # The sum over components is that over the graph, their mean is not.
@@ -104,6 +109,14 @@ class MatchingInference:
         self.posterior_ = infer_posterior(self, problem, observed, cov_type)
         self.log_evidence_ = self.posterior_.log_evidence
         return self.posterior_
+
+    def _given(self: Any, graphs: Any, matchings: Any, sample_weight: Any) -> Data:
+        """Return the training data of a fitted model, in memory or in parts."""
+        if not is_in_parts(graphs):
+            return self._data_set(graphs, matchings, sample_weight)
+        self._check_fitted()
+        data, _ = self._open(graphs, matchings, sample_weight, self.feature_names_)
+        return data
 
     @overload
     def predict_marginals(self, graphs: Any) -> list[FloatArray]: ...
@@ -229,6 +242,21 @@ def parameter_names(parameters: Parameters, names: list[str] | None) -> tuple[st
     return (*found, *["unmatched intercept"] * parameters.is_any)
 
 
-def n_graphs(data: DataSet, sample_weight: Any) -> float:
+def _cluster_graphs(clusters: Any, data: Data) -> IntArray:
+    """Return the cluster of every graph with a weight, numbered from 0."""
+    if not isinstance(data, GraphsInParts):
+        labels = number_clusters(clusters, len(data[0]), "graphs")
+        return np.unique(labels[data[2] > 0.0], return_inverse=True)[1].reshape(-1)
+    if clusters is not None:
+        raise InvalidOptionError(
+            "clusters need graphs in memory; of graphs in parts each is a cluster. Leave "
+            "clusters out, or load the graphs."
+        )
+    return np.arange(data.n_graphs)
+
+
+def n_graphs(data: Data, sample_weight: Any) -> float:
     """Return the sum of the weights as they were given."""
+    if isinstance(data, GraphsInParts):
+        return float(data.n_graphs)
     return float(len(data[0]) if sample_weight is None else np.sum(sample_weight))

@@ -4,8 +4,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from permatch._shards import HeldShards, Shards, light
 from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_jobs
+from permatch.distributed import is_in_parts, open_queries
 from permatch.errors import InvalidOptionError
 from permatch.estimators.linear_ranker import linear_scores
 from permatch.estimators.query_scaler import scale_within_queries
@@ -41,7 +43,7 @@ class RankingInference:
     def inference(
         self: Any,
         X: Any,
-        y: Any,
+        y: Any = None,
         qid: Any = None,
         group: Any = None,
         *,
@@ -57,7 +59,7 @@ class RankingInference:
         Parameters
         ----------
         X, y, qid, group, sample_weight
-            The training data, as in `fit`.
+            The training data, as in `fit`; in parts too.
         cov_type : {"sandwich", "laplace"}
             "laplace" trusts the model: queries are independent, and it fits them; for
             whole lists only.  "sandwich" takes the variance of the gradient from the
@@ -73,20 +75,16 @@ class RankingInference:
             With the names of statsmodels: ``params``, ``bse``, ``conf_int()``,
             ``summary()``.
         """
-        self._check_fitted()
-        check_columns(X, self.columns_ or self.feature_names_)
-        queries = self.scaled(
-            check_queries(X, y, qid, group, self.n_features_in_, sample_weight)
-        )
-        labels = _query_clusters(clusters, qid, group, queries)
-        problem = self._problem(queries, check_jobs(self.n_jobs))
+        shards = self._given(X, y, qid, group, sample_weight)
+        problem = self._problem(shards, check_jobs(self.n_jobs))
         has_likelihood, why_not = _is_likelihood(self)
         is_counted = problem.shares > 0.0
+        labels = _query_clusters(clusters, X, qid, group, len(is_counted))
         labels[~is_counted] = labels[is_counted][0]  # they have no gradient
         observed = Observed(
             alpha=self._penalty(),
             units="queries",
-            nobs=_total_weight(problem, queries),
+            nobs=_total_weight(problem, shards),
             clusters=np.unique(labels, return_inverse=True)[1].reshape(-1),
             names=tuple(feature_names(self.feature_names_, self.n_features_in_)),
             has_likelihood=has_likelihood,
@@ -96,6 +94,19 @@ class RankingInference:
         self.posterior_ = infer_posterior(self, problem, observed, cov_type)
         self.log_evidence_ = self.posterior_.log_evidence
         return self.posterior_
+
+    def _given(
+        self: Any, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any
+    ) -> Shards:
+        """Return the training data of a fitted model, in memory or in parts."""
+        self._check_fitted()
+        columns = self.columns_ or self.feature_names_
+        if not is_in_parts(X):
+            check_columns(X, columns)
+            queries = check_queries(X, y, qid, group, self.n_features_in_, sample_weight)
+            return HeldShards([self.scaled(queries)])
+        more = {"sample_weight": sample_weight, "prepare": self._prepare()}
+        return open_queries(X, y, qid, group, feature_names=columns, **more).shards
 
     @overload
     def rank_marginals(self, X: Any, position_weights: Any = None) -> FloatArray: ...
@@ -180,7 +191,7 @@ class RankingInference:
         return MarginalIntervals(own.marginals, errors, low, high, level, method)
 
 
-def n_queries(model: Any, problem: Any, queries: QuerySet) -> float:
+def n_queries(model: Any, problem: Any, shards: Shards) -> float:
     """Return the sum of the weights of queries; refuse what is no likelihood."""
     has_likelihood, why_not = _is_likelihood(model)
     if not has_likelihood:
@@ -188,12 +199,18 @@ def n_queries(model: Any, problem: Any, queries: QuerySet) -> float:
             f"alphas='evidence' needs a likelihood of independent queries; {why_not}. Give "
             "alphas to try."
         )
-    return _total_weight(problem, queries)
+    return _total_weight(problem, shards)
 
 
-def _total_weight(problem: Any, queries: QuerySet) -> float:
+def _total_weight(problem: Any, shards: Shards) -> float:
     """Return the sum of the weights of the queries that the objective counts."""
-    return float(queries.weights[problem.shares > 0.0].sum())
+    weights = np.concatenate(shards.map(_weights))
+    return float(weights[problem.shares > 0.0].sum())
+
+
+@light
+def _weights(queries: QuerySet) -> FloatArray:
+    return queries.weights
 
 
 def _documents_of(model: Any, X: Any) -> Any:
@@ -236,12 +253,20 @@ def _notes(model: Any, fitted: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _query_clusters(clusters: Any, qid: Any, group: Any, queries: QuerySet) -> IntArray:
+def _query_clusters(
+    clusters: Any, X: Any, qid: Any, group: Any, n_queries: int
+) -> IntArray:
     """Return the cluster of every query, from labels of its documents."""
     if clusters is None:
-        return np.arange(queries.n_queries)
-    rows = query_rows(qid, group, queries.n_documents)
-    labels = rows.gather(number_clusters(clusters, queries.n_documents, "documents"))
+        return np.arange(n_queries)
+    if is_in_parts(X):
+        raise InvalidOptionError(
+            "clusters need data in memory; of data in parts every query is a cluster. "
+            "Leave clusters out, or load the data."
+        )
+    n_documents = X.shape[0] if hasattr(X, "shape") else len(X)
+    rows = query_rows(qid, group, n_documents)
+    labels = rows.gather(number_clusters(clusters, n_documents, "documents"))
     each = labels[rows.starts[:-1]]
     is_other = labels != each[rows.owners]
     if is_other.any():

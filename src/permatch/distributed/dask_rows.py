@@ -1,0 +1,294 @@
+"""Dask DataFrames, Dask arrays and delayed parts: to shards of queries, and to scores.
+
+Only the rows of queries that a boundary cuts are moved between partitions.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from permatch._optional import require
+from permatch._progress import Stages
+from permatch._types import FloatArray
+from permatch.datasets.letor import read_letor
+from permatch.distributed.dask_shards import DaskShards
+from permatch.distributed.rows import (
+    Contiguity,
+    Given,
+    Prepare,
+    Rows,
+    check_rows,
+    find_ends,
+    make_queries,
+    own_rows,
+    query_ids,
+    rows_after,
+    rows_before,
+    surrounded,
+)
+from permatch.distributed.sources import Roles, letor_width, list_files
+from permatch.errors import InvalidQueriesError
+
+
+def open_collection(
+    X: Any, roles: Roles, prepare: Prepare | None
+) -> tuple[DaskShards, int, list[str] | None]:
+    """Return the shards of judged lists, the number of features, and their names."""
+    given, columns = _parts_of(X, roles, ("y", "qid"))
+    delayed = require("dask", "dask").delayed
+    rows = [
+        delayed(check_rows, pure=False)(part, f"partition {k}")
+        for k, part in enumerate(given)
+    ]
+    own = delayed(own_rows, pure=False)
+    whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
+    with Stages("waiting for the partitions"):
+        outlines = whole.map(_outline)
+    contiguity = Contiguity()
+    for k, (ids, _) in enumerate(outlines):
+        contiguity.check_ids(ids, f"partition {k}")
+    counts = [len(ids) for ids, _ in outlines]
+    used = [k for k, count in enumerate(counts) if count]
+    if not used:
+        raise InvalidQueriesError(
+            "at least one document is required; all partitions are empty. Check the "
+            "filters."
+        )
+    n_features = outlines[used[0]][1]
+    for k in used:
+        if outlines[k][1] != n_features:
+            raise InvalidQueriesError(
+                f"all partitions must have the same features; partition {used[0]} has "
+                f"{n_features}, partition {k} has {outlines[k][1]}. Make them alike."
+            )
+    firsts = [0, *accumulate(counts)]
+    more = [(firsts[k], prepare) for k in used]
+    queries = whole.some(used).derive_each(make_queries, more)
+    return queries.persisted(), n_features, columns
+
+
+def _outline(rows: Rows) -> tuple[np.ndarray, int]:
+    return query_ids(rows), rows.documents.shape[1]
+
+
+def with_neighbours(rows: list[Any]) -> list[tuple[Any, Any, Any]]:
+    """Return every part with the rows of the queries that go on before and after it."""
+    delayed = require("dask", "dask").delayed
+    ends = [delayed(find_ends, pure=False)(part) for part in rows]
+    before, after = delayed(rows_before, pure=False), delayed(rows_after, pure=False)
+    lefts: list[Any] = [None]
+    for own in ends[:-1]:
+        lefts.append(before(lefts[-1], own))
+    rights: list[Any] = [None]
+    for own in ends[:0:-1]:
+        rights.append(after(rights[-1], own))
+    return list(zip(rows, lefts, reversed(rights), strict=True))
+
+
+def predict_collection(
+    X: Any,
+    qid: Any,
+    score: Callable[[Any, Any], FloatArray],
+    needs_queries: bool,
+    n_features: int,
+    columns: Sequence[str] | None,
+) -> Any:
+    """Return the scores of a collection as one of the same kind, not yet computed."""
+    dask = require("dask", "dask")
+    wanted = ("qid",) if needs_queries else ()
+    roles = Roles(qid=qid if needs_queries else None, features=columns)
+    given, _ = _parts_of(X, roles, wanted)
+    check, sent = dask.delayed(check_rows, pure=False), dask.delayed(score, traverse=False)
+    rows = [
+        check(part, f"partition {k}", n_features=n_features) for k, part in enumerate(given)
+    ]
+    if needs_queries:
+        call = dask.delayed(_score_whole, pure=False)
+        scores = [call(sent, *part) for part in with_neighbours(rows)]
+    else:
+        call = dask.delayed(_score, pure=False)
+        scores = [call(sent, part) for part in rows]
+    return like_rows(X, scores)
+
+
+def _score(score: Callable[[Any, Any], FloatArray], rows: Rows) -> FloatArray:
+    return score(rows.documents, None)
+
+
+def _score_whole(
+    score: Callable[[Any, Any], FloatArray], rows: Rows, before: Any, after: Any
+) -> FloatArray:
+    if not len(rows):
+        return np.zeros(0)
+    block, own = surrounded(rows, before, after)
+    return score(block.documents, block.ids)[own]
+
+
+def like_rows(X: Any, scores: list[Any], dtype: Any = np.float64) -> Any:
+    """Return delayed values of rows as a collection like that of the rows."""
+    if isinstance(X, list | tuple):
+        return scores
+    dask = require("dask", "dask")
+    if hasattr(X, "divisions"):
+        frames, pandas = require("dask.dataframe", "dask"), require("pandas", "tables")
+        series = dask.delayed(_as_series, pure=False)
+        parts = [series(*pair) for pair in zip(scores, X.to_delayed(), strict=True)]
+        meta = pandas.Series(dtype=dtype, index=X._meta.index[:0])
+        return frames.from_delayed(parts, meta=meta, divisions=X.divisions)
+    arrays = require("dask.array", "dask")
+    return arrays.concatenate(
+        [
+            arrays.from_delayed(part, shape=(length,), dtype=np.float64)
+            for part, length in zip(scores, X.chunks[0], strict=True)
+        ]
+    )
+
+
+def _as_series(scores: FloatArray, frame: Any) -> Any:
+    return require("pandas", "tables").Series(scores, index=frame.index)
+
+
+def _parts_of(
+    X: Any, roles: Roles, wanted: tuple[str, ...]
+) -> tuple[list[Any], list[str] | None]:
+    """Return delayed `Given`, one per partition, and the columns of features."""
+    require("dask", "dask", what="data in Dask collections")
+    if isinstance(X, list | tuple):
+        return _listed(X, roles)
+    if hasattr(X, "divisions"):
+        return _framed(X, roles, wanted)
+    return _chunked(X, roles, wanted), None
+
+
+def _listed(X: Sequence[Any], roles: Roles) -> tuple[list[Any], None]:
+    for role in ("y", "qid", "sample_weight"):
+        if getattr(roles, role) is not None:
+            raise InvalidQueriesError(
+                "a list of delayed parts must hold tuples (X, y, qid), and nothing else is "
+                f"given; got {role} too. Put it into the parts."
+            )
+    give = require("dask", "dask").delayed(_give, pure=False)
+    return [give(part, f"partition {k}") for k, part in enumerate(X)], None
+
+
+def _give(part: Any, place: str) -> Given:
+    if not isinstance(part, tuple | list) or not 1 <= len(part) <= 4:
+        raise InvalidQueriesError(
+            f"{place} must be a tuple (X, y, qid), or (X, y, qid, sample_weight); got "
+            f"{type(part).__name__}."
+        )
+    return Given(*part)
+
+
+def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], list[str]]:
+    """Return the partitions of a DataFrame, with columns by name or as series."""
+    delayed = require("dask", "dask").delayed
+    beside = {
+        role: series
+        for role in ("y", "qid", "sample_weight")
+        if hasattr(series := getattr(roles, role), "divisions")
+    }
+    names = {
+        role: None if role in beside else getattr(roles, role)
+        for role in ("y", "qid", "sample_weight")
+    }
+    named = Roles(**names, features=roles.features)
+    named.check(tuple(set(wanted) - set(beside)), "a Dask DataFrame")
+    columns = named.columns(_numeric(X), "the Dask DataFrame")
+    settled = Roles(**names, features=columns)
+    for role, series in beside.items():
+        if series.npartitions != X.npartitions:
+            raise _not_aligned(role, X.npartitions, series.npartitions)
+    others = {role: series.to_delayed() for role, series in beside.items()}
+    give = delayed(_give_frame, pure=False)
+    return [
+        give(
+            frame,
+            settled,
+            {role: parts[k] for role, parts in others.items()},
+            f"partition {k}",
+        )
+        for k, frame in enumerate(X.to_delayed())
+    ], columns
+
+
+def _numeric(frame: Any) -> dict[str, bool]:
+    types = require("pandas.api.types", "tables")
+    return {str(name): types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()}
+
+
+def _give_frame(frame: Any, roles: Roles, beside: dict[str, Any], place: str) -> Given:
+    features = roles.columns(_numeric(frame), place)
+    named = {
+        role: frame[name]
+        for role in ("y", "qid", "sample_weight")
+        if (name := getattr(roles, role)) is not None
+    }
+    return Given(frame[features], **named, **beside)
+
+
+def _chunked(X: Any, roles: Roles, wanted: tuple[str, ...]) -> list[Any]:
+    """Return the blocks of rows of Dask arrays."""
+    if X.ndim != 2:
+        raise InvalidQueriesError(
+            "documents must be a Dask array of shape (n, d), one row of features per "
+            f"document; got {X.ndim} dimensions."
+        )
+    delayed = require("dask", "dask").delayed
+    blocks = X.rechunk({1: -1}).to_delayed()[:, 0]
+    beside: dict[str, Any] = {}
+    for role in ("y", "qid", "sample_weight"):
+        column: Any = getattr(roles, role)
+        if column is None and role not in wanted:
+            continue
+        if column is None or not hasattr(column, "__dask_graph__"):
+            raise InvalidQueriesError(
+                f"for a Dask array, {role} must be a Dask array too, with chunks like the "
+                f"rows of X; got {type(column).__name__}."
+            )
+        if not hasattr(column, "divisions") and not np.isnan(X.chunks[0]).any():
+            if column.shape != (X.shape[0],):
+                raise InvalidQueriesError(
+                    f"{role} must have one entry per document, shape ({X.shape[0]},); got "
+                    f"shape {column.shape}."
+                )
+            column = column.rechunk((X.chunks[0],))
+        own = column.to_delayed()
+        beside[role] = own if isinstance(own, list) else own.ravel()
+        if len(beside[role]) != len(blocks):
+            raise _not_aligned(role, len(blocks), len(beside[role]))
+    give = delayed(Given, pure=False)
+    return [
+        give(block, **{role: parts[k] for role, parts in beside.items()})
+        for k, block in enumerate(blocks)
+    ]
+
+
+def _not_aligned(role: str, wanted: int, got: int) -> InvalidQueriesError:
+    return InvalidQueriesError(
+        f"{role} must have the partitions of X, {wanted}; got {got}. Take both from one "
+        "DataFrame, or give the names of columns."
+    )
+
+
+def read_on_workers(
+    path: Any, roles: Roles, n_features: int | None = None
+) -> tuple[Any, Any, Any]:
+    """Return a folder as X, y and qid of Dask; its files are read by the workers."""
+    dask = require("dask", "dask", what="reading on the workers of Dask")
+    files, is_parquet = list_files(path)
+    if is_parquet:
+        roles.check(("y", "qid"), "Parquet files")
+        frames = require("dask.dataframe", "dask")
+        return frames.read_parquet([str(file) for file in files]), roles.y, roles.qid
+    if n_features is None:
+        n_features = max(dask.compute(*map(dask.delayed(letor_width), files)))
+    read = dask.delayed(_read_letor, pure=False)
+    return [read(file, n_features) for file in files], None, None
+
+
+def _read_letor(file: Any, n_features: int) -> Given:
+    data = read_letor(file, n_features=n_features)
+    return Given(data.X, data.y, data.qid.astype(str))

@@ -1,0 +1,277 @@
+"""Candidate pairs, wherever they are, as shards of whole labelled graphs."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from permatch._optional import require
+from permatch._progress import Stages
+from permatch._shards import Passes, Shards
+from permatch.datasets.columns import Roles
+from permatch.distributed.dask_rows import like_rows, with_neighbours
+from permatch.distributed.dask_shards import DaskShards
+from permatch.distributed.disk import DiskShards, Scratch, Stored
+from permatch.distributed.graph_rows import (
+    EdgeBlock,
+    GraphRows,
+    GraphShard,
+    graph_comes_back,
+    make_block,
+    settle_roles,
+    value_rows,
+    wanted_columns,
+)
+from permatch.distributed.opening import is_dask
+from permatch.distributed.rows import Contiguity, own_rows, surrounded, whole_queries
+from permatch.distributed.sources import list_files
+from permatch.errors import InvalidOptionError, TableError
+
+#: The columns of a table of candidate pairs, unless others are named.
+ROLES = Roles(None, "left", "right", "label", None)
+# Rows read at once, and rows of a shard, about.
+_READ, SHARD_ROWS = 1 << 17, 1 << 19
+
+#: From the graphs and matchings of a delayed part to checked ones.
+Check = Callable[[Any, Any], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedGraphs:
+    """Labelled graphs as shards of `GraphShard`, and the names of features, if any."""
+
+    shards: Shards
+    feature_names: list[str] | None = None
+
+
+def open_graphs(source: Any, roles: Roles, check: Check) -> OpenedGraphs:
+    """Return the graphs of a folder, an Arrow dataset, or Dask, as shards."""
+    if isinstance(source, list | tuple):
+        return OpenedGraphs(_listed(source, check))
+    if is_dask(source):
+        shards, settled = _framed(source, roles)
+        return OpenedGraphs(shards, list(settled.features or ()))
+    stream = GraphStream(source, roles)
+    return OpenedGraphs(store_blocks(stream), list(stream.roles.features or ()))
+
+
+# ---- from disk
+
+
+class GraphStream:
+    """Rows of Parquet files or an Arrow dataset, in the order of the files."""
+
+    def __init__(self, source: Any, roles: Roles) -> None:
+        arrow = require("pyarrow", "tables", what="reading Parquet")
+        self.name = "the Arrow dataset"
+        self.dataset = source
+        if isinstance(source, str | os.PathLike):
+            self.name = str(source)
+            files, is_parquet = list_files(source)
+            if not is_parquet:
+                raise TableError(
+                    f"{source} must be a folder of Parquet files; it holds "
+                    f"{files[0].name}. Convert the table to Parquet, or read it into "
+                    "memory with permatch.datasets.read_edge_table."
+                )
+            dataset = require("pyarrow.dataset", "tables").dataset
+            self.dataset = dataset([str(file) for file in files], format="parquet")
+        types = arrow.types
+        is_numeric = {
+            field.name: types.is_integer(field.type)
+            or types.is_floating(field.type)
+            or types.is_boolean(field.type)
+            for field in self.dataset.schema
+        }
+        self.roles = settle_roles(roles, is_numeric, self.name)
+
+    def rows(self) -> Iterator[Any]:
+        """Yield the rows as they come, refusing graphs that come back."""
+        arrow = require("pyarrow", "tables")
+        contiguity, first = Contiguity(graph_comes_back), 0
+        columns = wanted_columns(self.roles)
+        try:
+            for batch in self.dataset.to_batches(columns=columns, batch_size=_READ):
+                table = arrow.Table.from_batches([batch])
+                rows: Any = GraphRows.of(table, str(self.roles.graph), first)
+                contiguity.check(rows, self.name)
+                first += len(rows)
+                yield rows
+        except arrow.ArrowInvalid as err:
+            raise TableError(
+                f"{self.name} must hold complete Parquet files with the same columns; "
+                f"pyarrow says: {str(err).rstrip('. ')}. Write or fetch them again."
+            ) from err
+
+    def blocks(self) -> Iterator[Any]:
+        """Yield blocks of whole graphs."""
+        return whole_queries(self.rows(), SHARD_ROWS)
+
+
+def store_blocks(stream: GraphStream) -> DiskShards:
+    """Write graphs to a scratch file and return them as shards."""
+    scratch, stored, first = Scratch(), [], 0
+    with Stages(f"reading {stream.name}") as stages:
+        for number, rows in enumerate(stream.blocks()):
+            block = make_block(rows, number, first, stream.roles, stream.name)
+            first += block.structure.n_graphs
+            stored.append(_put(block, scratch))
+            stages.say(f"reading {stream.name}: {first:,} graphs")
+    if not stored:
+        raise TableError(f"at least one pair is required; {stream.name} has no rows.")
+    return _from_disk(stored).derive(EdgeBlock.shard)
+
+
+def store_shards(shards: Shards) -> Shards:
+    """Keep what shards are made of, so that it is not made anew in every pass."""
+    if isinstance(shards, DaskShards):
+        return shards.persisted()
+    if isinstance(shards, DiskShards):
+        return _from_disk(shards.map(_put, Scratch()), shards.passes)
+    return shards
+
+
+def _from_disk(stored: list[Any], passes: Passes | None = None) -> DiskShards:
+    return DiskShards([partial(_get, one) for one in stored], stored, passes=passes)
+
+
+def _put(value: Any, scratch: Scratch) -> Any:
+    """Return a value with its arrays on disk."""
+    if isinstance(value, np.ndarray):
+        return scratch.write(value) if value.nbytes else value
+    if isinstance(value, list | tuple):
+        return type(value)(_put(one, scratch) for one in value)
+    return _each_field(value, lambda own: _put(own, scratch))
+
+
+def _get(value: Any) -> Any:
+    """Return a value with its arrays in memory, as far as they are looked at."""
+    if isinstance(value, Stored):
+        return value.read()
+    if isinstance(value, list | tuple):
+        return type(value)(_get(one) for one in value)
+    return _each_field(value, _get)
+
+
+def _each_field(value: Any, change: Callable[[Any], Any]) -> Any:
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed = {own.name: change(getattr(value, own.name)) for own in fields(value)}
+    return replace(value, **changed)
+
+
+# ---- on Dask
+
+
+def framed_rows(frame: Any, roles: Roles) -> tuple[list[Any], Roles]:
+    """Return delayed rows of the partitions of a Dask DataFrame, and settled roles."""
+    types = require("pandas.api.types", "tables")
+    dask = require("dask", "dask", what="data in Dask collections")
+    if not hasattr(frame, "columns"):
+        raise InvalidOptionError(
+            "candidate pairs on Dask must be a DataFrame, whose columns have names, or a "
+            f"list of delayed parts (graphs, matchings); got {type(frame).__name__}."
+        )
+    is_numeric = {
+        str(name): types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()
+    }
+    settled = settle_roles(roles, is_numeric, "the Dask DataFrame")
+    used = frame[wanted_columns(settled)]
+    make = dask.delayed(_rows_of, pure=False)
+    return [make(part, str(settled.graph)) for part in used.to_delayed()], settled
+
+
+def _rows_of(frame: Any, graph: str) -> GraphRows:
+    arrow = require("pyarrow", "tables")
+    return GraphRows.of(arrow.Table.from_pandas(frame, preserve_index=False), graph)
+
+
+def _framed(frame: Any, roles: Roles) -> tuple[DaskShards, Roles]:
+    rows, settled = framed_rows(frame, roles)
+    own = require("dask", "dask").delayed(own_rows, pure=False)
+    whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
+    with Stages("waiting for the partitions"):
+        outlines = whole.map(_graph_ids)
+    contiguity = Contiguity(graph_comes_back)
+    for k, ids in enumerate(outlines):
+        contiguity.check_ids(ids, f"partition {k}")
+    used = [k for k, ids in enumerate(outlines) if len(ids)]
+    if not used:
+        raise TableError("at least one pair is required; all partitions are empty.")
+    firsts = [0, *accumulate(len(ids) for ids in outlines)]
+    told = [(number, firsts[k], settled, f"partition {k}") for number, k in enumerate(used)]
+    blocks = whole.some(used).derive_each(make_block, told).persisted()
+    return blocks.derive(EdgeBlock.shard), settled
+
+
+def _graph_ids(rows: GraphRows) -> np.ndarray:
+    return rows.ids[rows.starts]
+
+
+def _listed(parts: Sequence[Any], check: Check) -> DaskShards:
+    """Return delayed pairs of graphs and matchings as shards."""
+    checked = DaskShards(parts).derive_each(
+        _check_part, [(check, f"part {k}") for k in range(len(parts))]
+    )
+    checked = checked.persisted()
+    counts = checked.map(_count)
+    told = list(enumerate(accumulate([0, *counts[:-1]])))
+    return checked.derive_each(_number, told)
+
+
+def _check_part(part: Any, check: Check, place: str) -> tuple[Any, Any]:
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        raise InvalidOptionError(
+            f"every delayed part must be a pair (graphs, matchings); {place} is of type "
+            f"{type(part).__name__}."
+        )
+    return check(*part)
+
+
+def _count(part: tuple[Any, Any]) -> int:
+    return len(part[0])
+
+
+def _number(part: tuple[Any, Any], number: int, first: int) -> GraphShard:
+    graphs, labels = part
+    return GraphShard(number, graphs, labels, np.arange(first, first + len(graphs)))
+
+
+# ---- values of pairs
+
+
+#: From graphs to a value for every edge of each.
+Value = Callable[[list[Any]], list[np.ndarray]]
+
+
+def value_pairs(source: Any, roles: Roles, value: Value, dtype: Any) -> Any:
+    """Return a value for every row of a table in parts, like the table.
+
+    Those of a folder or an Arrow dataset are an array, those of a Dask DataFrame a Dask
+    Series with its index, not yet computed.
+    """
+    if is_dask(source):
+        dask = require("dask", "dask")
+        rows, settled = framed_rows(source, roles)
+        call = dask.delayed(_value_partition, pure=False)
+        told = dask.delayed((settled, value), pure=False, traverse=False)
+        found = [call(told, k, *part) for k, part in enumerate(with_neighbours(rows))]
+        return like_rows(source, found, dtype)
+    stream = GraphStream(source, roles)
+    found = [value_rows(r, stream.roles, stream.name, value) for r in stream.blocks()]
+    return np.concatenate([np.zeros(0, dtype), *found])
+
+
+def _value_partition(
+    told: tuple[Roles, Value], k: int, rows: Any, before: Any, after: Any
+) -> np.ndarray:
+    roles, value = told
+    if not len(rows):
+        return np.zeros(0)
+    block: Any
+    block, own = surrounded(rows, before, after)
+    return value_rows(block, roles, f"partition {k}", value)[own]

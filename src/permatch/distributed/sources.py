@@ -1,0 +1,233 @@
+"""Folders of Parquet or SVMlight files and Arrow datasets, as streams of rows.
+
+A table has the grades, the query ids and perhaps the weights in columns that are named;
+the features are its other numeric columns, or those named.  An SVMlight (LETOR) file says
+itself what is what.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permatch._optional import require
+from permatch.datasets.letor import iterate_letor
+from permatch.datasets.letor_rows import read_blocks
+from permatch.distributed.rows import Given, Rows, check_rows
+from permatch.errors import DocumentTypeError, InvalidQueriesError, TableError
+
+# Bytes of features that are decoded at a time.
+_BATCH_BYTES = 1 << 23
+
+#: Rows, and where they come from.
+Placed = tuple[Rows, str]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table by name; `features` None: all other numeric ones."""
+
+    y: Any = None
+    qid: Any = None
+    sample_weight: Any = None
+    features: Sequence[str] | None = None
+
+    def check(self, wanted: tuple[str, ...], what: str) -> None:
+        """Refuse roles that are no names of columns; those in `wanted` must be given."""
+        for role in ("y", "qid", "sample_weight"):
+            name = getattr(self, role)
+            if name is None and role not in wanted:
+                continue
+            if not isinstance(name, str):
+                got = "nothing" if name is None else type(name).__name__
+                raise InvalidQueriesError(
+                    f"for {what}, {role} must be the name of a column; got {got}. Pass "
+                    'it such as y="grade", qid="query".'
+                )
+
+    def columns(self, is_numeric: dict[str, bool], place: str) -> list[str]:
+        """Return the features of a table, whose columns are numeric or not."""
+        others = [self.y, self.qid, self.sample_weight]
+        features = self.features
+        if features is None:
+            features = [
+                name
+                for name, numeric in is_numeric.items()
+                if numeric and name not in others
+            ]
+        missing = [name for name in (*features, *others) if name and name not in is_numeric]
+        if missing or not features:
+            lack = f"it lacks {', '.join(missing)}" if missing else "none is numeric"
+            raise InvalidQueriesError(
+                f"{place} must have the columns of grades, queries and features; {lack}. "
+                f"It has {', '.join(is_numeric)}. Check the names, and that all parts have "
+                "the same columns."
+            )
+        for name in features:
+            if not is_numeric[name]:
+                raise DocumentTypeError(
+                    f"{place}: features must be real numbers; column {name!r} is not. "
+                    "Encode text and categories as numbers, or leave it out of "
+                    "feature_names."
+                )
+        return list(features)
+
+
+def table_columns(schema: Any, roles: Roles, place: str) -> list[str]:
+    """Return the features of an Arrow table."""
+    types = require("pyarrow", "tables").types
+    numeric = {
+        field.name: types.is_integer(field.type)
+        or types.is_floating(field.type)
+        or types.is_boolean(field.type)
+        for field in schema
+    }
+    return roles.columns(numeric, place)
+
+
+def list_files(path: str | os.PathLike[str]) -> tuple[list[Path], bool]:
+    """Return the data files of a folder in natural order, and whether they are Parquet.
+
+    A folder with Parquet files, also in folders below, has these; any other has SVMlight
+    files.  Names that begin with a dot or underscore are left out.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise FileNotFoundError(
+            f"{root} must be a folder of Parquet or SVMlight files, or one such file; "
+            "there is nothing of this name. Check the path."
+        )
+    found = [root] if root.is_file() else sorted(root.rglob("*"), key=_natural)
+    files = [
+        file
+        for file in found
+        if file.is_file()
+        and not any(part[0] in "._" for part in file.relative_to(root.parent).parts[1:])
+    ]
+    parquet = [file for file in files if file.suffix in (".parquet", ".pq")]
+    if not files:
+        raise TableError(
+            f"{root} must hold Parquet or SVMlight files; it holds none. Check the path."
+        )
+    return (parquet, True) if parquet else (files, False)
+
+
+def _natural(path: Path) -> list[Any]:
+    """Return a key by which part.2 comes before part.10."""
+    words = re.split(r"(\d+)", str(path))
+    return [int(word) if word.isdecimal() else word for word in words]
+
+
+def read_files(files: Sequence[Path], roles: Roles) -> Iterator[Placed]:
+    """Yield the rows of Parquet files."""
+    for file in files:
+        yield from read_parquet(file, roles)
+
+
+def read_parquet(file: Path, roles: Roles) -> Iterator[Placed]:
+    """Yield the rows of a Parquet file, some at a time."""
+    with _open_parquet(file) as opened:
+        features = table_columns(opened.schema_arrow, roles, str(file))
+        batches = opened.iter_batches(
+            batch_rows(len(features)), columns=_used(features, roles)
+        )
+        yield from _check_batches(batches, features, roles, str(file))
+
+
+def read_schema(file: Path) -> Any:
+    """Return the columns of a Parquet file, as Arrow has them."""
+    with _open_parquet(file) as opened:
+        return opened.schema_arrow
+
+
+@contextmanager
+def _open_parquet(file: Path) -> Iterator[Any]:
+    parquet = require("pyarrow.parquet", "tables", what="reading Parquet")
+    arrow = require("pyarrow", "tables")
+    try:
+        with parquet.ParquetFile(file, memory_map=True) as opened:
+            yield opened
+    except (arrow.ArrowException, OSError) as err:
+        raise TableError(
+            f"{file} must be a complete Parquet file; pyarrow says: "
+            f"{str(err).rstrip('. ')}. Write or fetch it again."
+        ) from err
+
+
+def read_dataset(dataset: Any, roles: Roles) -> Iterator[Placed]:
+    """Yield the rows of an Arrow dataset."""
+    place = "the Arrow dataset"
+    features = table_columns(dataset.schema, roles, place)
+    batches = dataset.to_batches(
+        columns=_used(features, roles),
+        batch_size=batch_rows(len(features)),
+        batch_readahead=2,
+        fragment_readahead=1,
+    )
+    yield from _check_batches(batches, features, roles, place)
+
+
+def batch_rows(n_features: int) -> int:
+    """Return how many rows are decoded at a time."""
+    return max(1, _BATCH_BYTES // (8 * n_features))
+
+
+def _used(features: list[str], roles: Roles) -> list[str]:
+    others = (roles.y, roles.qid, roles.sample_weight)
+    return features + [name for name in others if name is not None]
+
+
+def _check_batches(
+    batches: Any, features: list[str], roles: Roles, place: str
+) -> Iterator[Placed]:
+    n_before = 0
+    for batch in batches:
+        given = given_of_batch(batch, features, roles)
+        yield check_rows(given, place, first_row=n_before), place
+        n_before += batch.num_rows
+
+
+def given_of_batch(batch: Any, features: list[str], roles: Roles) -> Given:
+    """Return the rows of an Arrow batch or table."""
+
+    def column(name: str) -> np.ndarray:
+        found = batch.column(name)
+        if hasattr(found, "dictionary_decode"):
+            found = found.dictionary_decode()
+        kind = {} if hasattr(found, "chunks") else {"zero_copy_only": False}
+        return found.to_numpy(**kind)
+
+    kinds = [batch.schema.field(name).type.to_pandas_dtype() for name in features]
+    kind = np.result_type(*kinds)
+    # As in memory: single precision stays, all else becomes double.
+    dtype = kind if kind in (np.float32, np.float64) else np.dtype(np.float64)
+    X = np.empty((batch.num_rows, len(features)), dtype=dtype)
+    for j, name in enumerate(features):
+        X[:, j] = column(name)
+    others = (roles.y, roles.qid, roles.sample_weight)
+    return Given(X, *(None if name is None else column(name) for name in others))
+
+
+def letor_width(file: Path) -> int:
+    """Return the highest number of a feature in an SVMlight file."""
+    return max(block.width for block in read_blocks(file, None, np.inf))
+
+
+def read_letor_files(
+    files: Sequence[Path], n_features: int | None = None
+) -> Iterator[Placed]:
+    """Yield the rows of SVMlight files, some at a time."""
+    if n_features is None:
+        n_features = max(map(letor_width, files))
+    for file in files:
+        for data in iterate_letor(
+            file, batch_rows(max(n_features, 1)), n_features=n_features
+        ):
+            # Text, since whether all ids are numbers may differ between blocks.
+            given = Given(data.X, data.y, data.qid.astype(str))
+            yield check_rows(given, str(file)), str(file)

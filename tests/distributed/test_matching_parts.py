@@ -1,0 +1,264 @@
+"""Matchers on tables in parts find what they find in memory."""
+
+import dask
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+import permatch as pm
+from permatch.datasets import read_edge_table
+from permatch.distributed import opening_graphs
+from permatch.errors import (
+    FeatureCountError,
+    InvalidMatchingError,
+    InvalidOptionError,
+    NaNFeatureError,
+    TableError,
+)
+
+COEF = np.array([1.0, -1.0, 0.5])
+FEATURES = ["x0", "x1", "x2"]
+
+
+def make_table(*, is_square, n_graphs=33):
+    """Return candidate pairs whose matchings follow a model, sorted by graph."""
+    rng = np.random.default_rng(int(is_square))
+    rows = []
+    for g in range(n_graphs):
+        n, k = (3, 3) if is_square else rng.integers(2, 5, 2)
+        features = rng.normal(5.0, 1.0, (n, k, 3))
+        alone = {} if is_square else {"unmatched_left": 2.5, "unmatched_right": 0.0}
+        law = pm.MatchingDistribution(features @ COEF, **alone)
+        (matching,) = law.sample(1, rng=g)
+        for i, j in np.ndindex(n, k):
+            if is_square or matching[i] == j or rng.random() < 0.8:
+                label = float(matching[i] == j)
+                rows.append((f"g{g:02d}", f"l{i}", f"r{j}", label, *features[i, j]))
+    table = pd.DataFrame(rows, columns=["graph", "left", "right", "label", *FEATURES])
+    return table.sample(frac=1.0, random_state=0).sort_values("graph", kind="stable")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return pairs of unequal graphs, whose nodes may stay unmatched."""
+    return make_table(is_square=False).reset_index(drop=True)
+
+
+@pytest.fixture
+def folder(table, tmp_path, monkeypatch):
+    """Return the pairs in files that cut graphs, read in shards of some graphs."""
+    monkeypatch.setattr(opening_graphs, "SHARD_ROWS", 60)
+    return write(table, tmp_path / "pairs")
+
+
+def write(table, folder, n_files=4):
+    folder.mkdir()
+    for k, rows in enumerate(np.array_split(np.arange(len(table)), n_files)):
+        part = pa.Table.from_pandas(table.iloc[rows], preserve_index=False)
+        pq.write_table(part, folder / f"{k}.parquet")
+    return folder
+
+
+def weights_in_memory(model, table):
+    known = read_edge_table(table)
+    return model.fit(known.graphs, known.matchings)._weights().copy()
+
+
+def on_dask(table, n_partitions):
+    return dask.dataframe.from_pandas(table, npartitions=n_partitions, sort=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        pm.MAPMatching(0.1, tol=1e-9),
+        pm.MAPMatching(0.1, tol=1e-9, scale_features=False, bounds="non-negative"),
+        pm.MaxMarginMatching(0.1, tol=1e-6),
+    ],
+)
+@pytest.mark.parametrize("is_square", [False, True])
+def test_coefficients_do_not_depend_on_parts(model, is_square, tmp_path, monkeypatch):
+    table = make_table(is_square=is_square)
+    expected = weights_in_memory(model, table)
+    monkeypatch.setattr(opening_graphs, "SHARD_ROWS", 70)
+    model.fit(write(table, tmp_path / "in"))
+    assert model.feature_names_ == FEATURES
+    assert np.allclose(model._weights(), expected, rtol=0.0, atol=1e-9)
+    is_first = isinstance(model, pm.MAPMatching) and model.scale_features and not is_square
+    with dask.config.set(scheduler="synchronous"):
+        for n_partitions in (2, 7, 32) if is_first else (4,):
+            found = model.fit(on_dask(table, n_partitions))._weights()
+            assert np.allclose(found, expected, rtol=0.0, atol=1e-9), n_partitions
+
+
+def test_unknown_labels(table, tmp_path):
+    blank = table.copy()
+    blank.loc[::9, "label"] = np.nan
+    model = pm.MAPMatching(0.1, tol=1e-9)
+    expected = weights_in_memory(model, blank)
+    found = model.fit(write(blank, tmp_path / "in"))
+    assert not found.is_convex_
+    assert np.allclose(found._weights(), expected, rtol=0.0, atol=1e-8)
+    with pytest.raises(InvalidMatchingError, match=r"of graph \d+ is incomplete"):
+        pm.MaxMarginMatching().fit(tmp_path / "in")
+
+
+def test_the_same_parts_in_any_order_of_arrival(table):
+    frame = on_dask(table, 7)
+    with dask.config.set(scheduler="synchronous"):
+        one = pm.MAPMatching(0.1).fit(frame)._weights()
+    with dask.config.set(scheduler="threads", num_workers=4):
+        other = pm.MAPMatching(0.1).fit(frame)._weights()
+    assert np.array_equal(one, other)
+
+
+def test_delayed_parts_and_node_features(rng):
+    graphs = [
+        pm.BipartiteGraph(
+            rng.normal(size=(3, 4, 2)),
+            left_features=rng.normal(size=(3, 1)),
+            right_features=rng.normal(size=(4, 2)),
+        )
+        for _ in range(12)
+    ]
+    matchings = [np.where(rng.random(3) < 0.4, -1, np.arange(3)) for _ in graphs]
+    parts = [dask.delayed((graphs[k::3], matchings[k::3])) for k in range(3)]
+    for model in (pm.MAPMatching(0.1, tol=1e-9), pm.MaxMarginMatching(0.1, tol=1e-6)):
+        expected = model.fit(graphs, matchings)._weights().copy()
+        with dask.config.set(scheduler="synchronous"):
+            found = model.fit(parts, feature_names=["a", "b"])
+            (predicted,) = dask.compute(*found.predict([dask.delayed(graphs[:2])]))
+        assert found.feature_names_ == ["a", "b"]
+        assert np.allclose(found._weights(), expected, rtol=0.0, atol=1e-9)
+        assert [own.tolist() for own in predicted] == [
+            own.tolist() for own in found.predict(graphs[:2])
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        pm.MAPMatchingCV([0.1, 0.3], cv=2, tol=1e-9, scoring="log_likelihood"),
+        pm.MaxMarginMatchingCV([0.1, 0.3], cv=2, tol=1e-6),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
+def test_alpha_is_chosen_as_in_memory(model, table, folder):
+    expected = weights_in_memory(model, table)
+    scores = model.cv_results_["scores"]
+    with dask.config.set(scheduler="synchronous"):
+        for source in (folder, on_dask(table, 2)):
+            found = model.fit(source)
+            assert np.allclose(found.cv_results_["scores"], scores, rtol=0.0, atol=1e-9)
+            assert np.allclose(found._weights(), expected, rtol=0.0, atol=1e-8)
+
+
+def test_predictions_are_like_the_table(table, folder):
+    model = pm.MAPMatching(0.1).fit(folder)
+    known = read_edge_table(table)
+    chances = model.predict_marginals(folder)
+    by_pair = {}
+    for k, (own, matching) in enumerate(
+        zip(model.predict_marginals(known.graphs), model.predict(known.graphs), strict=True)
+    ):
+        structure = known.graphs[k].structure
+        for chance, i, j in zip(own, structure.left, structure.right, strict=True):
+            pair = known.graph_ids[k], known.left_ids[k][i], known.right_ids[k][j]
+            by_pair[pair] = chance, matching[i] == j
+    pairs = list(table[["graph", "left", "right"]].itertuples(index=False, name=None))
+    assert chances.tolist() == [by_pair[pair][0] for pair in pairs]
+    is_matched = model.predict(folder)
+    assert is_matched.tolist() == [by_pair[pair][1] for pair in pairs]
+    frame = on_dask(table.drop(columns="label"), 5)
+    with dask.config.set(scheduler="synchronous"):
+        series = model.predict_marginals(frame).compute()
+        matched = model.predict(frame, "bayes").compute()
+    assert series.tolist() == chances.tolist()
+    assert series.index.equals(table.index)
+    assert matched.dtype == bool
+
+
+def test_other_names_of_columns(table, folder, tmp_path):
+    names = {"graph": "day", "left": "a", "right": "b", "label": "same"}
+    renamed = write(table.rename(columns=names), tmp_path / "renamed")
+    expected = pm.MAPMatching(0.1).fit(folder, feature_names=["x0", "x1"])
+    found = pm.MAPMatching(0.1).fit(renamed, names, feature_names=["x0", "x1"])
+    assert np.array_equal(found._weights(), expected._weights())
+    dataset = pyarrow.dataset.dataset(folder)
+    again = pm.MAPMatching(0.1).fit(dataset, "label", feature_names=["x0", "x1"])
+    assert np.array_equal(again._weights(), expected._weights())
+
+
+def test_bad_tables(table, tmp_path):
+    def refused(bad, error, message, model=None, **more):
+        folder = tmp_path / f"in{len(list(tmp_path.iterdir()))}"
+        with pytest.raises(error, match=message):
+            (model or pm.MAPMatching()).fit(write(bad, folder), **more)
+
+    mixed = pd.concat([table, table.iloc[:1].assign(left="new")])
+    refused(mixed, TableError, r"sorted by graph: .*graph 'g00' occurs .*Sort by the graph")
+    refused(
+        table.drop(columns="graph"), TableError, "a column with the graph of every pair"
+    )
+    refused(table.drop(columns="label"), TableError, "it lacks label")
+    refused(table.assign(label=0.0), TableError, "must have pairs that match, with 1 in")
+    refused(table.iloc[:0], TableError, "at least one pair is required")
+    refused(table.assign(label=2.0), TableError, r"a label must be 1 .* row 0 \(counted")
+    bad = table.copy()
+    bad.loc[77, "x1"] = np.nan
+    refused(bad, NaNFeatureError, r"'x1' is missing for pair .*, row 77 \(counted from 0\)")
+    bad = table.copy()
+    bad.loc[9, "graph"] = None
+    refused(bad, TableError, r"every pair needs a 'graph'; the cell is empty at row 9")
+    larger = pm.MAPMatching(unmatched="larger")
+    refused(table, InvalidMatchingError, r"the label of graph \d+ \(\d x \d\)", larger)
+    refused(
+        table, InvalidOptionError, "equal weights; got sample_weight", sample_weight=[1]
+    )
+    refused(table, InvalidOptionError, "matchings must be the name", matchings=[1, 2])
+    search = pm.MAPMatchingCV(cv=None)
+    refused(table, InvalidOptionError, "cv must be a number, without validation", search)
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.csv").write_text("left,right\n")
+    with pytest.raises(TableError, match="Convert the table to Parquet"):
+        pm.MAPMatching().fit(tmp_path / "text")
+
+
+def test_bad_parts_on_dask(table):
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(TableError, match="graph 'g00' occurs in partition 0 and again"):
+            pm.MAPMatching().fit(on_dask(pd.concat([table, table.iloc[:1]]), 3))
+        with pytest.raises(InvalidOptionError, match="must be a DataFrame, whose columns"):
+            pm.MAPMatching().fit(on_dask(table[FEATURES], 3).to_dask_array())
+        with pytest.raises(
+            InvalidOptionError, match=r"a pair \(graphs, matchings\); part 0"
+        ):
+            pm.MAPMatching().fit([dask.delayed(3)])
+        graphs = np.zeros((2, 3, 3, 2)), np.zeros((2, 3, 3, 1))
+        labels = [np.arange(3)] * 2
+        with pytest.raises(FeatureCountError, match="part 1 has"):
+            pm.MAPMatching().fit([dask.delayed((own, labels)) for own in graphs])
+
+
+def test_ctrl_c_keeps_the_best_so_far(folder, monkeypatch):
+    from permatch.objectives.sharded import ShardedLikelihood
+
+    evaluate, calls = ShardedLikelihood.evaluate, []
+
+    def interrupted(self, coef):
+        calls.append(coef)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return evaluate(self, coef)
+
+    monkeypatch.setattr(ShardedLikelihood, "evaluate", interrupted)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = pm.MAPMatching(0.1).fit(folder)
+    assert not model.is_converged_
+    assert model._weights().any()
