@@ -22,6 +22,7 @@ NAMES = (
     "linking",
     "tracking",
     "ranking",
+    "parts",
     "footprint",
 )
 

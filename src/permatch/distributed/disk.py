@@ -8,6 +8,7 @@ twice, and with a warm cache a pass is about as quick as in memory.
 
 import mmap
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self._file: Any = tempfile.TemporaryFile(prefix="permatch")  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._end = 0
 
     def write(self, array: np.ndarray) -> "Stored":
