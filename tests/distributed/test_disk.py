@@ -271,9 +271,7 @@ def test_damaged_and_missing_files(folder, tmp_path):
 
 
 def test_roles_must_suit_the_files(folder, tmp_path):
-    with pytest.raises(
-        InvalidQueriesError, match="y must be the name of a column; got noth"
-    ):
+    with pytest.raises(InvalidQueriesError, match="y must be the name .* got nothing"):
         pm.RankMatch().fit(folder)
     with pytest.raises(InvalidQueriesError, match="qid must be the name .* got ndarray"):
         pm.RankMatch().fit(folder, "grade", LISTS[2])
