@@ -23,6 +23,7 @@ NAMES = (
     "linking_parts",
     "tracking",
     "ranking",
+    "parts",
     "footprint",
 )
 
