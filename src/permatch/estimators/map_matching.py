@@ -142,11 +142,12 @@ class MAPMatching(BaseMatcher):
     with it.  The fit starts from the optimum over the nodes whose labels are known, the
     others left out.
 
-    An evaluation costs one inference per graph.  "newton-cg" takes a third to two thirds of
-    the evaluations that "lbfgs" takes, and second derivatives at most steps: those of dense
-    graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 3 to 20 for every
-    eight coefficients.  That pays where the penalty is weak and features are correlated, so
-    that "lbfgs" would take a hundred evaluations or more.  A fit that ends early, at
+    An evaluation costs one inference per graph.  "newton-cg" needs a third to three
+    quarters of the evaluations of "lbfgs", and second derivatives at most of its steps:
+    those of dense graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 2 to
+    20 for every eight coefficients.  In all both take about the same time; "newton-cg" is
+    ahead where "lbfgs" would take a hundred evaluations or more, as with a weak penalty and
+    correlated features.  A fit that ends early, at
     `max_iter` or by Ctrl-C, warns and keeps the best coefficients.
 
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
