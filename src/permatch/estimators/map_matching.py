@@ -358,7 +358,7 @@ def not_exact(engine: AbstractEngine) -> InvalidOptionError:
     """Return the error that Newton's method cannot be used."""
     return InvalidOptionError(
         "solver='newton-cg' needs exact inference; these graphs are too large or too wide "
-        f"for {type(engine).__name__} to be exact, within the budget if there is one. Use "
+        f"for engine {engine.name!r} to be exact, within the budget if there is one. Use "
         "solver='lbfgs', which accepts approximate gradients, or leave out edges that "
         "hardly matter."
     )
