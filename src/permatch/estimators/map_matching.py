@@ -145,9 +145,8 @@ class MAPMatching(BaseMatcher):
     An evaluation costs one inference per graph.  "newton-cg" needs a third to three
     quarters of the evaluations of "lbfgs", and second derivatives at most of its steps:
     those of dense graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 2 to
-    20 for every eight coefficients.  In all both take about the same time; "newton-cg" is
-    ahead where "lbfgs" would take a hundred evaluations or more, as with a weak penalty and
-    correlated features.  A fit that ends early, at
+    20 for every eight coefficients.  That takes longer, except where "lbfgs" needs hundreds
+    of evaluations, as with a weak penalty and correlated features.  A fit that ends early, at
     `max_iter` or by Ctrl-C, warns and keeps the best coefficients.
 
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
