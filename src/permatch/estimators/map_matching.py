@@ -146,8 +146,10 @@ class MAPMatching(BaseMatcher):
     quarters of the evaluations of "lbfgs", and second derivatives at most of its steps:
     those of dense graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 2 to
     20 for every eight coefficients.  That takes longer, except where "lbfgs" needs hundreds
-    of evaluations, as with a weak penalty and correlated features.  A fit that ends early, at
-    `max_iter` or by Ctrl-C, warns and keeps the best coefficients.
+    of evaluations, as with a weak penalty and correlated features.
+
+    A fit that ends early, at `max_iter` or by Ctrl-C, warns and keeps the best
+    coefficients.
 
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
     sizes) get the same seed at every evaluation.  The fit starts with 1/16 of their draws
