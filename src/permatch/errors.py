@@ -52,6 +52,10 @@ class PrecisionError(PermatchError, ArithmeticError):
     """An engine's own check found that its answer lost too many digits."""
 
 
+class DeviceError(PermatchError, RuntimeError):
+    """There is no GPU to compute on, or its driver failed."""
+
+
 class InvalidMatchingError(PermatchError, ValueError):
     """A matching that gives a node two partners, or knowledge that contradicts itself."""
 
