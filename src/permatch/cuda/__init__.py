@@ -1,1 +1,1 @@
-"""Sums over matchings on NVIDIA GPUs: source compiled on first use, plain pointers in and out."""
+"""Sums over matchings on NVIDIA GPUs, from source that is compiled on first use."""

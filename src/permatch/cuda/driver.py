@@ -18,7 +18,10 @@ from permatch._optional import require
 from permatch.errors import DeviceError
 
 _SOURCE = Path(__file__).with_name("matchings.cu")
-_OPTIONS = ("--std=c++17", "--define-macro=INFINITY=__longlong_as_double(0x7ff0000000000000LL)")
+_OPTIONS = (
+    "--std=c++17",
+    "--define-macro=INFINITY=__longlong_as_double(0x7ff0000000000000LL)",
+)
 
 # Shared memory that every block gets without being asked for more.
 _PLAIN_SHARED = 48 << 10
@@ -97,7 +100,8 @@ class Device:
         """Return a kernel of the source, compiled with these macros."""
         key = (name, *sorted(macros.items()))
         if key not in self._kernels:
-            module = _check(self._driver.cuModuleLoadData(self._compiled(macros)))
+            code = compile_source(f"sm_{self.architecture}", macros)
+            module = _check(self._driver.cuModuleLoadData(code))
             function = _check(self._driver.cuModuleGetFunction(module, name.encode()))
             self._kernels[key] = Kernel(self._driver, function)
         return self._kernels[key]
@@ -132,27 +136,6 @@ class Device:
     def _attribute(self, which: Any) -> int:
         return _check(self._driver.cuDeviceGetAttribute(which, self._device))
 
-    def _compiled(self, macros: dict[str, int]) -> bytes:
-        nvrtc = _bindings("nvrtc")
-        options = [
-            *_OPTIONS,
-            f"--gpu-architecture=sm_{self.architecture}",
-            *(f"--define-macro={name}={value}" for name, value in sorted(macros.items())),
-        ]
-        source = _SOURCE.read_bytes()
-        version = _check(nvrtc.nvrtcVersion())
-        key = hashlib.sha256(source + repr((options, version)).encode()).hexdigest()
-        path = _cache_folder() / f"{key[:32]}.cubin"
-        with suppress(OSError):
-            return path.read_bytes()
-        code = _compile(nvrtc, source, [option.encode() for option in options])
-        with suppress(OSError):  # a folder that cannot be written to costs time only
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-            draft.write_bytes(code)
-            draft.replace(path)
-        return code
-
 
 class Kernel:
     """A compiled kernel."""
@@ -182,13 +165,24 @@ class Kernel:
             is_small = isinstance(argument, ctypes.c_int)
             values.append(argument.value if is_small else argument)
             kinds.append(
-                ctypes.c_double if is_float else ctypes.c_int if is_small else ctypes.c_int64
+                ctypes.c_double
+                if is_float
+                else ctypes.c_int
+                if is_small
+                else ctypes.c_int64
             )
         sizes = (*grid, *(1,) * (3 - len(grid)))
         _check(
             self._driver.cuLaunchKernel(
-                self._function, *sizes, n_threads, 1, 1, shared, stream,
-                (tuple(values), tuple(kinds)), 0,
+                self._function,
+                *sizes,
+                n_threads,
+                1,
+                1,
+                shared,
+                stream,
+                (tuple(values), tuple(kinds)),
+                0,
             )  # fmt: skip
         )
 
@@ -203,6 +197,29 @@ def _check(result: tuple[Any, ...]) -> Any:
     if int(status):
         raise DeviceError(f"the CUDA driver failed with {status.name}.")
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def compile_source(architecture: str, macros: dict[str, int]) -> bytes:
+    """Return the kernels as machine code, from disk if they were compiled before."""
+    nvrtc = _bindings("nvrtc")
+    options = [
+        *_OPTIONS,
+        f"--gpu-architecture={architecture}",
+        *(f"--define-macro={name}={value}" for name, value in sorted(macros.items())),
+    ]
+    source = _SOURCE.read_bytes()
+    version = _check(nvrtc.nvrtcVersion())
+    key = hashlib.sha256(source + repr((options, version)).encode()).hexdigest()
+    path = _cache_folder() / f"{key[:32]}.cubin"
+    with suppress(OSError):
+        return path.read_bytes()
+    code = _compile(nvrtc, source, [option.encode() for option in options])
+    with suppress(OSError):  # a folder that cannot be written to costs time only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        draft.write_bytes(code)
+        draft.replace(path)
+    return code
 
 
 def _compile(nvrtc: Any, source: bytes, options: list[bytes]) -> bytes:

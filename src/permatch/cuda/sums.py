@@ -118,7 +118,7 @@ def scale(
     n_sweeps: int = SWEEPS,
     stream: int = 0,
 ) -> None:
-    """Fill the weights of a batch, and the logarithms (b,) that its sums were divided by."""
+    """Fill the weights of a batch, and the logarithms (b,) its sums were divided by."""
     n, k = batch.n, batch.k
     n_threads = 32 if n * k <= 256 else 128
     device.kernel("scale", DUAL=0, KERNELS=1)(
@@ -151,10 +151,8 @@ def sum_subsets(
     )
     for first in range(0, batch.n_graphs, at_once):
         last = min(first + at_once, batch.n_graphs)
-        _sum_many_columns(
-            device, batch.some(first, last), out.some(first, batch.n, batch.k), room, partial,
-            stream,
-        )  # fmt: skip
+        some, into = batch.some(first, last), out.some(first, batch.n, batch.k)
+        _sum_many_columns(device, some, into, room, partial, stream)
 
 
 def _sum_few_columns(

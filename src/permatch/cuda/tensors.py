@@ -21,7 +21,7 @@ from permatch.cuda.sums import (
 from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
 
 Tensor = torch.Tensor
-#: Log-partitions (b,), marginals (b, n, k), probabilities of staying unmatched (b, n), (b, k).
+#: Log-partitions (b,), marginals (b, n, k), and of staying unmatched (b, n) and (b, k).
 Answer = tuple[Tensor, Tensor, Tensor, Tensor]
 
 #: Largest deviation of a row of marginals from one with which signed sums are accepted.
@@ -105,10 +105,15 @@ class _Problem:
     def take(self, chosen: Tensor) -> "_Problem":
         """Return some of the graphs."""
         return replace(
-            self, scores=self.scores[chosen], left=self.left[chosen], right=self.right[chosen]
+            self,
+            scores=self.scores[chosen],
+            left=self.left[chosen],
+            right=self.right[chosen],
         )
 
-    def turned(self, total: Tensor, marginals: Tensor, left: Tensor, right: Tensor) -> Answer:
+    def turned(
+        self, total: Tensor, marginals: Tensor, left: Tensor, right: Tensor
+    ) -> Answer:
         """Return an answer with the sides as they were given."""
         if self.is_turned:
             return total, marginals.mT.contiguous(), right, left
@@ -150,7 +155,10 @@ class _Problem:
         self, direction: "_Problem", sum_up: Callable[..., None]
     ) -> tuple[Answer, Tensor]:
         scaled = self._scaled(SWEEPS)
-        steps = [each.contiguous() for each in (direction.scores, direction.left, direction.right)]
+        steps = [
+            each.contiguous()
+            for each in (direction.scores, direction.left, direction.right)
+        ]
         names = "d_scores", "d_left", "d_right"
         pointers = {name: step.data_ptr() for name, step in zip(names, steps, strict=True)}
         answer, out, residuals = self._empty()
@@ -229,9 +237,9 @@ class _Problem:
     def _check(self, is_possible: Tensor) -> None:
         if not is_possible.all():
             raise InfeasibleGraphError(
-                "every graph needs a matching of allowed edges that includes all nodes that "
-                f"must be matched; {int((~is_possible).sum())} of {len(is_possible)} graphs "
-                "have none. Allow more edges, or give unmatched scores."
+                "every graph needs a matching of allowed edges that includes all nodes "
+                f"that must be matched; {int((~is_possible).sum())} of {len(is_possible)} "
+                "graphs have none. Allow more edges, or give unmatched scores."
             )
 
     def _check_fallback(self, residuals: Tensor) -> None:
@@ -240,9 +248,9 @@ class _Problem:
         if need > require_device().free_bytes / 2:
             raise PrecisionError(
                 f"signed sums need a residual of at most {RESIDUAL_TOL:g}; got "
-                f"{float(residuals.nan_to_num(math.inf).max()):.2g} at size {self.k}, where "
-                "positive sums would need too much memory. Fix known edges to make the "
-                "graph smaller, or check that a perfect matching exists."
+                f"{float(residuals.nan_to_num(math.inf).max()):.2g} at size {self.k}, "
+                "where positive sums would need too much memory. Fix known edges to make "
+                "the graph smaller, or check that a perfect matching exists."
             )
 
 
