@@ -70,7 +70,7 @@ def _summed(
     marginals = np.empty((n_graphs, size, size))
     found = values, marginals, residuals
     pointers = [allocate(each.nbytes) for each in found]
-    out = Sums(pointers[0], pointers[1], residuals=pointers[2])
+    out = Sums(pointers[0], pointers[2], 0, pointers[1])
     sum_signs(device, batch, out, allocate, on_launch=on_launch)
     for each, pointer in zip(found, pointers, strict=True):
         device.download(each, pointer)

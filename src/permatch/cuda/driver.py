@@ -29,6 +29,14 @@ _PLAIN_SHARED = 48 << 10
 Pointer = int
 
 
+class Record(tuple[Pointer, ...]):
+    """Pointers that a kernel takes as one argument."""
+
+    def __new__(cls, *pointers: Pointer) -> "Record":
+        """Hold pointers together."""
+        return super().__new__(cls, pointers)
+
+
 @cache
 def available() -> str | None:
     """Return why there is no CUDA device to compute on, or None if there is one."""
@@ -149,42 +157,30 @@ class Kernel:
         self,
         grid: Sequence[int],
         n_threads: int,
-        *arguments: int | float | ctypes.c_int,
+        *arguments: int | float | ctypes.c_int | Record,
         shared: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launch: whole numbers are 64 bits wide (pointers too), `ctypes.c_int` 32 bits."""
+        """Launch; whole numbers are 64 bits wide, as pointers are, `c_int` 32 bits."""
         if shared > self._shared:
             attribute = self._driver.CUfunction_attribute
             most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             _check(self._driver.cuFuncSetAttribute(self._function, most, shared))
             self._shared = shared
-        values, kinds = [], []
-        for argument in arguments:
-            is_float = isinstance(argument, float)
-            is_small = isinstance(argument, ctypes.c_int)
-            values.append(argument.value if is_small else argument)
-            kinds.append(
-                ctypes.c_double
-                if is_float
-                else ctypes.c_int
-                if is_small
-                else ctypes.c_int64
-            )
-        sizes = (*grid, *(1,) * (3 - len(grid)))
-        _check(
-            self._driver.cuLaunchKernel(
-                self._function,
-                *sizes,
-                n_threads,
-                1,
-                1,
-                shared,
-                stream,
-                (tuple(values), tuple(kinds)),
-                0,
-            )  # fmt: skip
-        )
+        held = [_as_ctypes(argument) for argument in arguments]
+        addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
+        launch = self._driver.cuLaunchKernel
+        where = ctypes.addressof(addresses)
+        _check(launch(self._function, *sizes, shared, stream, where, 0))
+
+
+def _as_ctypes(argument: Any) -> Any:
+    if isinstance(argument, Record):
+        return (ctypes.c_int64 * len(argument))(*argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return argument if isinstance(argument, ctypes.c_int) else ctypes.c_int64(argument)
 
 
 def _bindings(module: str) -> Any:

@@ -57,6 +57,29 @@ __device__ __forceinline__ Real shuffle_xor(Real a, int mask) {
 }
 #endif
 
+// What is told of a graph: its sum, or with `offsets` the logarithm, and how good it is.
+struct Told {
+  double* sums;
+  double* residuals;        // 0 for sums of positive numbers that are not too small
+  const double* offsets;    // what scaling took off the logarithm; null: none
+  __device__ __forceinline__ void tell(long long graph, Real total, double residual,
+                                       double log_factor) const {
+    double sum = value(total);
+#if DUAL
+    sums[graph] = told(total) / sum;
+#else
+    sums[graph] = offsets ? log(sum) + log_factor + offsets[graph] : sum;
+#endif
+    residuals[graph] = sum > 0.0 && residual <= 1e300 ? residual : INFINITY;  // NaN too
+  }
+};
+
+// Sums of positive numbers below this may have lost what underflows.
+#define TINY 1e-200
+__device__ __forceinline__ double doubt(Real total) {
+  return value(total) > TINY ? 0.0 : INFINITY;
+}
+
 // A weight and its derivative along the direction (null: none).
 __device__ __forceinline__ Real weigh(const double* weights, const double* directions,
                                       long long at) {
@@ -261,7 +284,7 @@ extern "C" __global__ void subsets(const double* __restrict__ weights,
                                    const double* __restrict__ d_scores,
                                    const double* __restrict__ d_left,
                                    const double* __restrict__ d_right, int n, Real* tables,
-                                   double* sums, double* marginals, double* alone_left,
+                                   Told out, double* marginals, double* alone_left,
                                    double* alone_right) {
   extern __shared__ Real shared[];
   __shared__ Real room[8 * PADDED];
@@ -306,7 +329,7 @@ extern "C" __global__ void subsets(const double* __restrict__ weights,
   Real alone = fold_block(flow, room);
   if (threadIdx.x == K) {
     shared_total = alone;
-    sums[graph] = DUAL ? told(alone) / value(alone) : value(alone);
+    out.tell(graph, alone, doubt(alone), 0.0);
   }
   __syncthreads();
   Real total = shared_total;
@@ -368,10 +391,13 @@ __host__ __device__ constexpr Sizes by_size() {
 __device__ const Sizes SIZES = by_size();
 
 // Squares of at most eight nodes that are all matched: a warp per graph, four to a block.
+// Where a node may stay unmatched after all, the residual is infinite.
 #define PERFECT_WARPS 4
 extern "C" __global__ void __launch_bounds__(32 * PERFECT_WARPS)
-    perfect(const double* __restrict__ weights, const double* __restrict__ d_scores,
-            long long n_graphs, double* sums, double* marginals) {
+    perfect(const double* __restrict__ weights, const double* __restrict__ left,
+            const double* __restrict__ right, const double* __restrict__ d_scores,
+            long long n_graphs, Told out, double* marginals, double* alone_left,
+            double* alone_right) {
   __shared__ Real tables[PERFECT_WARPS][2][STATES];
   __shared__ Real square[PERFECT_WARPS][K * K];
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -396,7 +422,10 @@ extern "C" __global__ void __launch_bounds__(32 * PERFECT_WARPS)
     __syncwarp();
   }
   Real total = forward[STATES - 1];
-  if (lane == 0) sums[graph] = DUAL ? told(total) / value(total) : value(total);
+  bool is_free = lane < K && (left[graph * K + lane] > 0.0 || right[graph * K + lane] > 0.0);
+  is_free = __any_sync(0xffffffffu, is_free);
+  if (lane == 0) out.tell(graph, total, is_free ? INFINITY : doubt(total), 0.0);
+  if (lane < K) alone_left[graph * K + lane] = alone_right[graph * K + lane] = 0.0;
   for (int i = K - 1; i >= 0; --i) {
     Real flow[8];
 #pragma unroll
@@ -501,7 +530,7 @@ extern "C" __global__ void finish_row(const double* __restrict__ weights,
                                       const double* __restrict__ d_scores,
                                       const double* __restrict__ d_left, int n, int k, int i,
                                       int n_blocks, const Real* __restrict__ partial,
-                                      Real* totals, double* sums, double* marginals,
+                                      Real* totals, Told out, double* marginals,
                                       double* alone_left, double* alone_right) {
   long long graph = blockIdx.y;
   int j = blockIdx.x;
@@ -513,7 +542,7 @@ extern "C" __global__ void finish_row(const double* __restrict__ weights,
   if (i == n) {  // comes first
     if (j == k) {
       totals[graph] = sum;
-      sums[graph] = DUAL ? told(sum) / value(sum) : value(sum);
+      out.tell(graph, sum, doubt(sum), 0.0);
     } else {
       totals[gridDim.y + graph * k + j] = sum;  // divided by the total once it is there
     }
@@ -734,11 +763,15 @@ extern "C" __global__ void add_blocks(const Real* __restrict__ partial, int n_bl
 }
 
 // Derivatives to permanents (times 2^(M-1)) and marginals.  Every row and column of the
-// marginals must sum to one; `residuals` has the largest deviation.  A block per graph.
+// marginals must sum to one; the residual is the largest deviation, infinite where a node
+// may stay unmatched after all.  A block per graph.
 extern "C" __global__ void finish(const double* __restrict__ weights,
+                                  const double* __restrict__ left,
+                                  const double* __restrict__ right,
                                   const double* __restrict__ d_scores,
-                                  const Real* __restrict__ totals, int n_runs, double* sums,
-                                  double* marginals, double* residuals) {
+                                  const Real* __restrict__ totals, int n_runs, Told out,
+                                  double* marginals, double* alone_left,
+                                  double* alone_right) {
   __shared__ Real flow[M * M];
   __shared__ double deviations[32];
   __shared__ Real room[32];
@@ -761,6 +794,9 @@ extern "C" __global__ void finish(const double* __restrict__ weights,
     for (int l = 0; l < M; ++l)
       total += value(flow[line < M ? line * M + l : l * M + line - M]);
     double deviation = fabs(total / value(permanent) - 1.0);
+    int node = line % M;
+    if (left && (line < M ? left : right)[graph * M + node] > 0.0) deviation = INFINITY;
+    if (alone_left) (line < M ? alone_left : alone_right)[graph * M + node] = 0.0;
     if (!(deviation <= worst)) worst = deviation;  // NaN too
   }
   for (int mask = 16; mask; mask >>= 1) {
@@ -774,8 +810,7 @@ extern "C" __global__ void finish(const double* __restrict__ weights,
   if (threadIdx.x == 0) {
     for (int w = 0; w < blockDim.x / 32; ++w)
       if (!(deviations[w] <= worst)) worst = deviations[w];
-    sums[graph] = DUAL ? told(permanent) / value(permanent) : value(permanent);
-    residuals[graph] = value(permanent) > 0.0 ? worst : INFINITY;
+    out.tell(graph, permanent, worst, -(M - 1) * 0.693147180559945309417);
   }
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ctypes import c_int
 from dataclasses import dataclass, replace
 
-from permatch.cuda.driver import Device, Pointer
+from permatch.cuda.driver import Device, Pointer, Record
 from permatch.errors import SizeLimitError
 
 #: Perfect squares from this size on are summed by Glynn's formula.
@@ -22,13 +22,13 @@ GLYNN_MAX = 48
 QUICK_SWEEPS, SWEEPS = 1, 200
 # How far a row may be off after scaling: signed sums lose digits only far from balance.
 _SCALE_TOL = 0.02
-# Rows whose signs a warp walks through at most, and blocks of one launch.
-_MOST_SLOW, _BLOCKS = 12, 1 << 13
-# Warps that keep a processor busy, several times over.
-_WARPS_PER_PROCESSOR = 48
+# Rows whose signs a warp walks through at best, and blocks of one launch.
+_SLOW, _BLOCKS = 10, 1 << 13
+# Warps that keep a processor busy.
+_WARPS_PER_PROCESSOR = 8
 # Bytes that blocks leave behind at a time, and graphs of one launch.
 _PARTIAL_BYTES, _GRAPHS = 256 << 20, 1 << 15
-_RUNS = 64
+_RUNS = 32
 _THREADS = 256
 
 Allocate = Callable[[int], Pointer]
@@ -82,15 +82,23 @@ class Batch:
 class Sums:
     """Where the answers go: with directions, the derivatives of the answers.
 
-    `totals` (b,) are sums over all matchings, or derivatives of their logarithms;
-    `residuals` (b,) are filled by Glynn's formula only.
+    `totals` (b,) are sums over all matchings, with `offsets` their logarithms plus these,
+    with directions the derivatives of their logarithms.  `residuals` (b,) tell how good the
+    answers are: the largest deviation of a row or column from one by Glynn's formula, 0 for
+    sums of positive numbers, infinite for answers that are none.
     """
 
     totals: Pointer
+    residuals: Pointer
+    offsets: Pointer
     marginals: Pointer
     left: Pointer = 0
     right: Pointer = 0
-    residuals: Pointer = 0
+
+    @property
+    def told(self) -> Record:
+        """What kernels take together."""
+        return Record(self.totals, self.residuals, self.offsets)
 
     def some(self, first: int, n: int, k: int) -> "Sums":
         """Return the answers from problem `first` on."""
@@ -100,10 +108,11 @@ class Sums:
 
         return Sums(
             shifted(self.totals, 1),
+            shifted(self.residuals, 1),
+            shifted(self.offsets, 1),
             shifted(self.marginals, n * k),
             shifted(self.left, n),
             shifted(self.right, k),
-            shifted(self.residuals, 1),
         )
 
 
@@ -162,8 +171,9 @@ def _sum_few_columns(
     if batch.is_perfect and k <= FEWEST_COLUMNS:
         kernel = device.kernel("perfect", DUAL=int(batch.is_dual), KERNELS=2, K=k)
         kernel(
-            (-(-batch.n_graphs // 4),), 128, batch.weights, batch.d_scores, batch.n_graphs,
-            out.totals, out.marginals, stream=stream,
+            (-(-batch.n_graphs // 4),), 128, batch.weights, batch.left, batch.right,
+            batch.d_scores, batch.n_graphs, out.told, out.marginals, out.left, out.right,
+            stream=stream,
         )  # fmt: skip
         return
     table = batch.real_bytes << k
@@ -182,7 +192,7 @@ def _sum_few_columns(
         into = out.some(first, n, k)
         kernel(
             (some.n_graphs,), n_threads, some.weights, some.left, some.right, some.d_scores,
-            some.d_left, some.d_right, c_int(n), tables, into.totals, into.marginals,
+            some.d_left, some.d_right, c_int(n), tables, into.told, into.marginals,
             into.left, into.right, shared=shared, stream=stream,
         )  # fmt: skip
 
@@ -215,7 +225,7 @@ def _sum_many_columns(
         )  # fmt: skip
         finish_row(
             (k + 1, n_graphs), 32, *weights, *sizes, row, c_int(n_blocks), partial, totals,
-            out.totals, out.marginals, out.left, out.right, stream=stream,
+            out.told, out.marginals, out.left, out.right, stream=stream,
         )  # fmt: skip
         if i < n:
             ahead, here = here, ahead
@@ -249,8 +259,8 @@ def plan_glynn(size: int, n_graphs: int, n_processors: int, *, is_dual: bool) ->
     columns = 2 * -(-size // (2 * threads))
     n_lane = 5 - int(math.log2(threads))
     n_free = size - 3 - n_lane
-    wanted = math.ceil(math.log2(max(1.0, _WARPS_PER_PROCESSOR * n_processors / n_graphs)))
-    n_high = max(0, min(wanted, n_free - 1), n_free - _MOST_SLOW)
+    wanted = int(math.log2(max(1.0, _WARPS_PER_PROCESSOR * n_processors / n_graphs)))
+    n_high = max(min(wanted, n_free - 1), n_free - _SLOW)
     return GlynnPlan(size, columns, threads, n_free - n_high, n_high)
 
 
@@ -264,8 +274,8 @@ def sum_signs(
 ) -> None:
     """Sum by Glynn's formula: squares whose nodes are all matched.
 
-    The totals are permanents times ``2**(size - 1)``.  `on_launch` is called with the
-    share that is done after every launch that takes long, when it is complete.
+    Without offsets, totals are permanents times ``2**(size - 1)``.  `on_launch` is called
+    with the share that is done after every launch that takes long, when it is complete.
     """
     size = batch.k
     n_at_once = min(batch.n_graphs, _GRAPHS)
@@ -305,6 +315,7 @@ def sum_signs(
                     on_launch((launch + 1) / n_launches)
         into = out.some(first, size, size)
         finish(
-            (some.n_graphs,), 128, some.weights, some.d_scores, totals, c_int(n_runs),
-            into.totals, into.marginals, into.residuals, stream=stream,
+            (some.n_graphs,), 512 if n_runs > 1 else 128, some.weights, some.left,
+            some.right, some.d_scores, totals, c_int(n_runs), into.told, into.marginals,
+            into.left, into.right, stream=stream,
         )  # fmt: skip
