@@ -13,6 +13,8 @@ from permatch._types import FloatArray
 from permatch.errors import PrecisionError, SizeLimitError
 from permatch.inference import AbstractEngine, AutoEngine, Glynn, SmallBatch
 from permatch.inference.mixed import choose
+from permatch.inference.square_tangents import infer_square_tangents
+from permatch.inference.tangents import Directions, infer_tangents
 from permatch.problems import Problem
 from permatch.scores import stacked_problem
 
@@ -53,6 +55,39 @@ def infer(
     return answer.log_partition, marginals, free[0], free[1].reshape(right.shape)
 
 
+def tangents(
+    scores: FloatArray,
+    left: FloatArray,
+    right: FloatArray,
+    d_scores: FloatArray,
+    d_left: FloatArray,
+    d_right: FloatArray,
+    n_jobs: int = 1,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the derivatives of the probabilities of graphs (b, n, k) along a direction.
+
+    Directions are 0 at forbidden edges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one, zero = np.ones((1, 1, 1)), np.zeros((1, 1))
+    >>> tangents(0 * one, zero, zero, one, zero, zero)[0]  # p (1 - p) of the only edge
+    array([[[0.25]]])
+    """
+    job = Job(n_jobs, False)
+    if _is_perfect(scores, left, right) and scores.shape[1] <= _LARGE.max_size:
+        edges = infer_square_tangents(scores, d_scores, job)
+        return edges, np.zeros_like(left), np.zeros_like(right)
+    problem = as_problem(scores, left, right)
+    is_edge = scores > -np.inf
+    sides = d_left.reshape(-1, 1), d_right.reshape(-1, 1)
+    found = infer_tangents(problem, Directions(d_scores[is_edge][:, None], *sides), job)
+    edges = np.zeros_like(scores)
+    edges[is_edge] = found.edges[:, 0]
+    return edges, found.left.reshape(left.shape), found.right.reshape(right.shape)
+
+
 def as_problem(scores: FloatArray, left: FloatArray, right: FloatArray) -> Problem:
     """Return a batch as a problem that an exact engine can take."""
     problem = stacked_problem(scores, left, right)
@@ -76,11 +111,15 @@ def _engine_of_stack(
     scores: FloatArray, left: FloatArray, right: FloatArray
 ) -> AbstractEngine | None:
     """Return the engine for squares whose nodes must all be matched, else None."""
-    size = scores.shape[1]
-    is_perfect = size == scores.shape[2] and left.max(initial=-np.inf) == -np.inf
-    if not is_perfect or right.max(initial=-np.inf) > -np.inf:
+    if not _is_perfect(scores, left, right):
         return None
-    if size <= _SMALL.max_size:
+    if scores.shape[1] <= _SMALL.max_size:
         return _SMALL
     # Forbidden edges may split a graph: its components cost less.
     return None if scores.min(initial=0.0) == -np.inf else _LARGE
+
+
+def _is_perfect(scores: FloatArray, left: FloatArray, right: FloatArray) -> bool:
+    """Return whether graphs are square and all their nodes must be matched."""
+    is_square = scores.shape[1] == scores.shape[2]
+    return is_square and not (left > -np.inf).any() and not (right > -np.inf).any()
