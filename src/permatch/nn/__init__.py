@@ -10,6 +10,7 @@ from permatch._optional import require
 
 require("torch", "torch", what="permatch.nn")
 
+from permatch.nn.distribution import MatchingDistribution
 from permatch.nn.functional import (
     Inference,
     infer,
@@ -17,9 +18,13 @@ from permatch.nn.functional import (
     log_prob,
     marginals,
 )
+from permatch.nn.losses import MatchingNLL, RankMatchLoss
 
 __all__ = [
     "Inference",
+    "MatchingDistribution",
+    "MatchingNLL",
+    "RankMatchLoss",
     "infer",
     "log_partition",
     "log_prob",

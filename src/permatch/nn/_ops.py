@@ -50,7 +50,7 @@ def infer_op(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) ->
     """Return log-partitions and marginals of a batch on the CPU."""
     from permatch.nn import _engines
 
-    _check_values(scores, unmatched_left, unmatched_right)
+    check_values(scores, unmatched_left, unmatched_right)
     arrays = _as_arrays(scores, unmatched_left, unmatched_right)
     found = _engines.infer(*arrays, n_jobs=torch.get_num_threads())
     log_partition, marginals, left, right = map(torch.from_numpy, found)
@@ -61,7 +61,7 @@ def infer_op(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) ->
 def _infer_cuda(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
     from permatch.cuda import tensors
 
-    _check_values(scores, unmatched_left, unmatched_right)
+    check_values(scores, unmatched_left, unmatched_right)
     return tensors.infer(*_contiguous(scores, unmatched_left, unmatched_right))
 
 
@@ -103,7 +103,7 @@ def _as_arrays(*tensors: Tensor) -> tuple[Any, ...]:
     return tuple(tensor.detach().contiguous().numpy() for tensor in tensors)
 
 
-def _check_values(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> None:
+def check_values(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> None:
     """Refuse NaN and scores that are too large; one look at a device where all is well."""
     for name, values in (
         ("scores", scores),

@@ -75,11 +75,12 @@ def infer(
     >>> found.marginals.shape, found.unmatched_left.shape
     (torch.Size([5, 2, 3]), torch.Size([5, 2]))
     """
-    batch = as_batch(scores, unmatched_left, unmatched_right, mask)
-    return _infer(batch, scores.dtype)
+    found = infer_batch(as_batch(scores, unmatched_left, unmatched_right, mask))
+    return Inference(*(values.to(scores.dtype) for values in found))
 
 
-def _infer(batch: Batch, dtype: torch.dtype) -> Inference:
+def infer_batch(batch: Batch) -> Inference:
+    """Return what `infer` does, in float64."""
     log_partition, *tables = _ops.infer(batch.scores, batch.left, batch.right)
     shown = (batch.is_edge, batch.is_left, batch.is_right)
     tables = [
@@ -87,9 +88,9 @@ def _infer(batch: Batch, dtype: torch.dtype) -> Inference:
         for table, is_shown in zip(tables, shown, strict=True)
     ]
     marginals, left, right = (
-        table.reshape(*batch.shape, *table.shape[1:]).to(dtype) for table in tables
+        table.reshape(*batch.shape, *table.shape[1:]) for table in tables
     )
-    return Inference(log_partition.reshape(batch.shape).to(dtype), marginals, left, right)
+    return Inference(log_partition.reshape(batch.shape), marginals, left, right)
 
 
 def log_partition(
