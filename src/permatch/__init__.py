@@ -189,6 +189,7 @@ _ROOMS = (
     "inference",
     "linking",
     "metrics",
+    "nn",
     "pages",
     "plots",
     "tracking",

@@ -239,12 +239,12 @@ def stacked_problem(
     """
     n_graphs, n, k = scores.shape
     is_edge = scores > -np.inf
-    sides = [
+    left, right = (
         np.full(n_graphs * size, -np.inf) if values is None else values.ravel()
         for size, values in ((n, unmatched_left), (k, unmatched_right))
-    ]
+    )
     if is_edge.all() and scores.size <= _MANY_ENTRIES:
-        return Problem(dense_structure(n_graphs, n, k), scores.ravel(), *sides)
+        return Problem(dense_structure(n_graphs, n, k), scores.ravel(), left, right)
     graphs, _, cols = np.nonzero(is_edge)
     structure = Structure(
         _starts(is_edge.sum(axis=2).ravel()),
@@ -252,7 +252,7 @@ def stacked_problem(
         np.arange(n_graphs + 1) * n,
         np.arange(n_graphs + 1) * k,
     )
-    return Problem(structure, scores[is_edge], *sides)
+    return Problem(structure, scores[is_edge], left, right)
 
 
 @lru_cache(maxsize=4)

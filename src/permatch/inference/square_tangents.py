@@ -140,7 +140,8 @@ def _in_chunks(
         run_slices(add, per_task)
 
     job.run(walk, n_tasks, f"derivatives, size {size}", 2.0 ** log2_seconds(size))
-    return max(finish_tangents(weights, direction, *sums.sum(axis=0), tangents))
+    values, slopes = sums.sum(axis=0)
+    return max(finish_tangents(weights, direction, values, slopes, tangents))
 
 
 def _by_positive_sums(

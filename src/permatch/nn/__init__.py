@@ -10,15 +10,16 @@ from permatch._optional import require
 
 require("torch", "torch", what="permatch.nn")
 
-from permatch.nn.distribution import MatchingDistribution
-from permatch.nn.functional import (
+# Only now: these import torch themselves.
+from permatch.nn.distribution import MatchingDistribution  # noqa: E402
+from permatch.nn.functional import (  # noqa: E402
     Inference,
     infer,
     log_partition,
     log_prob,
     marginals,
 )
-from permatch.nn.losses import MatchingNLL, RankMatchLoss
+from permatch.nn.losses import MatchingNLL, RankMatchLoss  # noqa: E402
 
 __all__ = [
     "Inference",

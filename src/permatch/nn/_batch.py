@@ -52,14 +52,17 @@ class Batch(NamedTuple):
 
 
 def as_batch(
-    scores: Tensor, unmatched_left: Unmatched, unmatched_right: Unmatched, mask: Tensor | None
+    scores: Tensor,
+    unmatched_left: Unmatched,
+    unmatched_right: Unmatched,
+    mask: Tensor | None,
 ) -> Batch:
     """Check types and shapes; return the batch in float64, without padding in the way."""
     check_floats(scores, "scores")
     if scores.ndim < 2:
         raise ScoreShapeError(
-            "scores must have shape (..., n, k), a row per left node and a column per right "
-            f"node; got shape {tuple(scores.shape)}."
+            "scores must have shape (..., n, k), a row per left node and a column per "
+            f"right node; got shape {tuple(scores.shape)}."
         )
     n, k = scores.shape[-2:]
     if mask is not None:
@@ -80,16 +83,17 @@ def as_batch(
     ]
     if mask is None:
         left, right = (
-            _default(table, size, nodes, float(nodes > others)) if values is None else values
+            _default(table, nodes, others) if values is None else values
             for values, nodes, others in zip(own, (n, k), (k, n), strict=True)
         )
         return Batch(table, left, right, shape, None, None, None)
-    return _masked(table, *own, shape, mask.expand(*shape, n, k).reshape(size, n, k))
+    is_edge = mask.expand(*shape, n, k).reshape(size, n, k)
+    return _masked(table, own[0], own[1], shape, is_edge)
 
 
-def _default(table: Tensor, size: int, nodes: int, is_larger: float) -> Tensor:
+def _default(table: Tensor, nodes: int, others: int) -> Tensor:
     """Return the scores of a side by default: 0 on the larger one, else ``-inf``."""
-    return table.new_full((size, nodes), 0.0 if is_larger else -torch.inf)
+    return table.new_full((table.shape[0], nodes), 0.0 if nodes > others else -torch.inf)
 
 
 def _masked(
@@ -128,7 +132,9 @@ def _padded(is_paired: Tensor, scores: Tensor) -> Tensor:
     return torch.where(is_paired, -torch.inf, scores.new_zeros(()))
 
 
-def _batch_shape(scores: Tensor, mask: Tensor | None, *sides: Tensor | None) -> tuple:
+def _batch_shape(
+    scores: Tensor, mask: Tensor | None, *sides: Tensor | None
+) -> tuple[int, ...]:
     n, k = scores.shape[-2:]
     shapes = [scores.shape[:-2]]
     if mask is not None:
@@ -155,8 +161,8 @@ def check_floats(values: Tensor, name: str) -> None:
     """Refuse what is not a tensor of floating-point numbers."""
     if not isinstance(values, Tensor):
         raise ScoreTypeError(
-            f"{name} must be a tensor; got {type(values).__name__}. Use torch.as_tensor, or "
-            "permatch.infer for NumPy arrays."
+            f"{name} must be a tensor; got {type(values).__name__}. Use torch.as_tensor, "
+            "or permatch.infer for NumPy arrays."
         )
     if not values.is_floating_point():
         raise ScoreTypeError(
@@ -181,14 +187,14 @@ def _check_mask(mask: Tensor, scores: Tensor) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise InvalidOptionError(
-            f"mask must be a tensor of type bool, True where an edge may be; got {got}. Use "
-            "mask.bool()."
+            f"mask must be a tensor of type bool, True where an edge may be; got {got}. "
+            "Use mask.bool()."
         )
     if mask.shape[-2:] != scores.shape[-2:]:
         raise ScoreShapeError(
             "mask must end in the shape of a graph, as the scores do, "
-            f"{tuple(scores.shape[-2:])}; got shape {tuple(mask.shape)}. For masks of nodes "
-            "use left_mask[..., :, None] & right_mask[..., None, :]."
+            f"{tuple(scores.shape[-2:])}; got shape {tuple(mask.shape)}. For masks of "
+            "nodes use left_mask[..., :, None] & right_mask[..., None, :]."
         )
     _check_device(mask, "mask", scores)
 

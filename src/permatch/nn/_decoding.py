@@ -13,14 +13,14 @@ from torch import Tensor
 from permatch.nn._batch import Batch
 
 
-def mode(batch: Batch) -> Tensor:
+def best_matchings(batch: Batch) -> Tensor:
     """Return the likeliest matching (b, n) of every graph."""
     from permatch.assignment import best_assignment
 
     return _as_matchings(best_assignment(_problem(batch)).matching, batch)[0]
 
 
-def bayes_matching(batch: Batch, marginals: Tensor, left: Tensor, costs: Any) -> Tensor:
+def cheapest_matchings(batch: Batch, marginals: Tensor, left: Tensor, costs: Any) -> Tensor:
     """Return the matching (b, n) of every graph with the least expected loss."""
     from permatch.decoding.bayes import bayes_assignment
 
@@ -31,7 +31,7 @@ def bayes_matching(batch: Batch, marginals: Tensor, left: Tensor, costs: Any) ->
     return _as_matchings(found, batch)[0]
 
 
-def sample(batch: Batch, n_samples: int, seed: int) -> Tensor:
+def draw_matchings(batch: Batch, n_samples: int, seed: int) -> Tensor:
     """Return matchings (n_samples, b, n), independent and exact."""
     from permatch.assignment import best_assignment
     from permatch.inference import AutoEngine
@@ -60,7 +60,9 @@ def _as_matchings(nodes: Any, batch: Batch) -> Tensor:
     b, n, k = batch.scores.shape
     table = np.reshape(nodes, (-1, b, n))
     first = np.arange(b)[:, None] * k
-    matchings = torch.from_numpy(np.where(table >= 0, table - first, table).astype(np.int64))
+    matchings = torch.from_numpy(
+        np.where(table >= 0, table - first, table).astype(np.int64)
+    )
     matchings = matchings.to(batch.scores.device)
     if batch.is_left is not None:
         matchings = torch.where(batch.is_left, matchings, -1)

@@ -24,9 +24,7 @@ _SMALL, _LARGE, _AUTO = SmallBatch(), Glynn(), AutoEngine(budget=None)
 Four = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
-def infer(
-    scores: FloatArray, left: FloatArray, right: FloatArray, n_jobs: int = 1
-) -> Four:
+def infer(scores: FloatArray, left: FloatArray, right: FloatArray, n_jobs: int = 1) -> Four:
     """Return log-partitions and marginals of graphs (b, n, k), checked for NaN.
 
     Examples

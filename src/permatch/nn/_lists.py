@@ -115,9 +115,8 @@ def whole_lists_op(
     slopes = np.zeros_like(table)
     slopes[is_document] = slope
     is_used = likelihood.forms != "skipped"
-    found = (torch.from_numpy(array).to(scores.device) for array in (losses, slopes, is_used))
-    losses_, slopes_, used = found
-    return losses_, slopes_, used
+    one, two, three = map(torch.from_numpy, (losses, slopes, is_used))
+    return one.to(scores.device), two.to(scores.device), three.to(scores.device)
 
 
 def _check(scores: Any, grades: Any, n_levels: int) -> None:
@@ -132,7 +131,10 @@ def _check(scores: Any, grades: Any, n_levels: int) -> None:
             "the documents. Mark padding by its grade, or by mask."
         )
     if (np.abs(scores) > MAX_SCORE).any():
-        raise InfiniteScoreError(f"y_pred must be finite and at most {MAX_SCORE:g} in size.")
+        raise InfiniteScoreError(
+            f"y_pred must be at most {MAX_SCORE:g} in size; got {np.abs(scores).max()}. "
+            "Mark padding by its grade, or by mask."
+        )
     is_wrong = ~((grades >= 0) & (grades == np.floor(grades)) & (grades <= 1000))
     if is_wrong.any():
         raise GradeError(
@@ -154,7 +156,11 @@ def _whole_lists_fake(scores: Tensor, grades: Tensor, *options: Any) -> Three:
 
 @whole_lists_op.register_vmap
 def _whole_lists_vmap(
-    info: Any, in_dims: tuple[int | None, ...], scores: Tensor, grades: Tensor, *options: Any
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    scores: Tensor,
+    grades: Tensor,
+    *options: Any,
 ) -> Any:
     size = info.batch_size
     given = [
@@ -172,7 +178,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Three) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, slope: Tensor | None, curved: Tensor | None, _: Any) -> Any:
+def _backward(ctx: Any, *grads: Tensor | None) -> Any:
+    slope, curved, _ = grads
     if curved is not None:
         raise DerivativeError(
             "RankMatchLoss has first derivatives only, and a second one was asked for. "

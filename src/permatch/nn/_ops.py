@@ -48,21 +48,21 @@ _DIRECTION = "Tensor d_scores, Tensor d_left, Tensor d_right"
 )
 def infer_op(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
     """Return log-partitions and marginals of a batch on the CPU."""
-    from permatch.nn import _engines
+    from permatch.nn._engines import infer
 
     check_values(scores, unmatched_left, unmatched_right)
     arrays = _as_arrays(scores, unmatched_left, unmatched_right)
-    found = _engines.infer(*arrays, n_jobs=torch.get_num_threads())
+    found = infer(*arrays, n_jobs=torch.get_num_threads())
     log_partition, marginals, left, right = map(torch.from_numpy, found)
     return log_partition, marginals, left, right
 
 
 @infer_op.register_kernel("cuda")
 def _infer_cuda(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
-    from permatch.cuda import tensors
+    from permatch.cuda.tensors import infer
 
     check_values(scores, unmatched_left, unmatched_right)
-    return tensors.infer(*_contiguous(scores, unmatched_left, unmatched_right))
+    return infer(*_contiguous(scores, unmatched_left, unmatched_right))
 
 
 @torch.library.custom_op(
@@ -80,19 +80,19 @@ def tangents_op(
     d_right: Tensor,
 ) -> Three:
     """Return the derivatives of the probabilities along a direction, on the CPU."""
-    from permatch.nn import _engines
+    from permatch.nn._engines import tangents
 
     given = scores, unmatched_left, unmatched_right, d_scores, d_left, d_right
-    found = _engines.tangents(*_as_arrays(*given), n_jobs=torch.get_num_threads())
+    found = tangents(*_as_arrays(*given), n_jobs=torch.get_num_threads())
     edges, left, right = map(torch.from_numpy, found)
     return edges, left, right
 
 
 @tangents_op.register_kernel("cuda")
 def _tangents_cuda(*given: Tensor) -> Three:
-    from permatch.cuda import tensors
+    from permatch.cuda.tensors import tangents
 
-    return tensors.tangents(*_contiguous(*given))[1:]
+    return tangents(*_contiguous(*given))[1:]
 
 
 def _contiguous(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -211,8 +211,8 @@ def _tangents_backward(ctx: Any, *direction: Tensor | None) -> Any:
 def _third_derivative() -> DerivativeError:
     return DerivativeError(
         "permatch.nn has derivatives of log-partitions up to the second and of "
-        "probabilities up to the first; the next one was asked for, as by the gradient of a "
-        "Hessian. Detach the scores, or the gradient, before differentiating again."
+        "probabilities up to the first; the next one was asked for, as by the gradient of "
+        "a Hessian. Detach the scores, or the gradient, before differentiating again."
     )
 
 
@@ -238,7 +238,8 @@ class _Infer(torch.autograd.Function):
         saved = ctx.saved_tensors
         problem, probabilities = saved[:3], saved[3:]
         along = _without_forbidden(problem, direction)
-        slope = sum((p * v).flatten(1).sum(1) for p, v in zip(probabilities, along, strict=True))
+        parts = zip(probabilities, along, strict=True)
+        slope = torch.stack([(p * v).flatten(1).sum(1) for p, v in parts]).sum(0)
         return slope, *tangents(*problem, *along)
 
 
@@ -316,7 +317,9 @@ def _folded(op: Callable[..., Any]) -> Callable[..., Any]:
         def whole(value: Any, dim: int | None) -> Any:
             if not isinstance(value, Tensor):
                 return value
-            value = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+            value = (
+                value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+            )
             return value.reshape(size * value.shape[1], *value.shape[2:])
 
         found = op(*map(whole, given, in_dims))

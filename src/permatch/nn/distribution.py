@@ -7,12 +7,15 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from permatch.nn import _decoding
 from permatch.nn._batch import Batch, Unmatched, as_batch
+from permatch.nn._decoding import best_matchings, cheapest_matchings, draw_matchings
 from permatch.nn.functional import Inference, infer_batch, total_scores
 
 if TYPE_CHECKING:
     from permatch.decoding import LinkCosts
+
+# PyTorch declares as properties what its own distributions override by plain values.
+_Distribution: Any = Distribution
 
 
 class _Matchings(constraints.Constraint):
@@ -33,7 +36,7 @@ class _Matchings(constraints.Constraint):
         return is_node.all(dim=-1) & ~is_repeated.any(dim=-1)
 
 
-class MatchingDistribution(Distribution):
+class MatchingDistribution(_Distribution):
     """The distribution over the matchings of every graph of a batch.
 
     ``p(matching) ∝ exp(sum of the scores of its edges and of its unmatched nodes)``.  A
@@ -104,7 +107,7 @@ class MatchingDistribution(Distribution):
         MatchingDistribution
             Of copies of the same graphs.
         """
-        new = self._get_checked_instance(MatchingDistribution, _instance)
+        new: Any = self._get_checked_instance(MatchingDistribution, _instance)
         shape = torch.Size(batch_shape)
         batch = self._batch
 
@@ -117,11 +120,8 @@ class MatchingDistribution(Distribution):
 
         tables = (batch.scores, batch.left, batch.right)
         shown = (batch.is_edge, batch.is_left, batch.is_right)
-        new._batch = Batch(
-            *(expanded(table) for table in tables),
-            tuple(shape),
-            *(expanded(is_shown) for is_shown in shown),
-        )
+        scores, left, right = map(expanded, tables)
+        new._batch = Batch(scores, left, right, tuple(shape), *map(expanded, shown))
         new._dtype = self._dtype
         new.scores = self.scores.expand(*shape, *self.scores.shape[-2:])
         super(MatchingDistribution, new).__init__(shape, self.event_shape, False)
@@ -190,7 +190,7 @@ class MatchingDistribution(Distribution):
     @property
     def mode(self) -> Tensor:
         """The likeliest matching of every graph, (..., n)."""
-        return self._laid_out(_decoding.mode(self._batch))
+        return self._laid_out(best_matchings(self._batch))
 
     def bayes_matching(self, costs: "LinkCosts | None" = None) -> Tensor:
         """Return the matchings with the fewest expected errors, or the least expected cost.
@@ -206,12 +206,12 @@ class MatchingDistribution(Distribution):
             -1: unmatched, ``pm.ABSTAINED`` (-2): left to a person.
         """
         found = self._found
-        matching = _decoding.bayes_matching(
+        matching = cheapest_matchings(
             self._batch, found.marginals, found.unmatched_left, costs
         )
         return self._laid_out(matching)
 
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw matchings, exact and independent, from PyTorch's global generator.
 
         Parameters
@@ -226,7 +226,7 @@ class MatchingDistribution(Distribution):
         """
         shape = torch.Size(sample_shape)
         seed = int(torch.randint(2**63 - 1, ()).item())
-        drawn = _decoding.sample(self._batch, shape.numel(), seed)
+        drawn = draw_matchings(self._batch, shape.numel(), seed)
         return drawn.reshape(*shape, *self._batch.shape, *self.event_shape)
 
     def _laid_out(self, matching: Tensor) -> Tensor:

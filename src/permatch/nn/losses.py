@@ -7,8 +7,15 @@ import torch
 from torch import Tensor
 
 from permatch.errors import InvalidOptionError
-from permatch.nn import _lists
 from permatch.nn._batch import Unmatched, check_floats
+from permatch.nn._lists import (
+    as_arguments,
+    as_grades,
+    check_form,
+    check_levels,
+    check_padding,
+    whole_lists,
+)
 from permatch.nn.functional import log_prob
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -122,10 +129,10 @@ class RankMatchLoss(torch.nn.Module):
         padding: int = -1,
     ) -> None:
         super().__init__()
-        self.levels: Any = _lists.check_levels(levels)
-        self.form = _lists.check_form(form)
+        self.levels: Any = check_levels(levels)
+        self.form = check_form(form)
         self.reduction = _check_reduction(reduction)
-        self.padding = _lists.check_padding(padding)
+        self.padding = check_padding(padding)
 
     def forward(self, y_pred: Tensor, y_true: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the loss.
@@ -146,12 +153,12 @@ class RankMatchLoss(torch.nn.Module):
             Of shape (...) without a reduction.
         """
         check_floats(y_pred, "y_pred")
-        grades = _lists.as_grades(y_pred, y_true, mask, self.padding)
+        grades = as_grades(y_pred, y_true, mask, self.padding)
         size = y_pred.shape[-1]
-        losses, _, is_used = _lists.whole_lists(
+        losses, _, is_used = whole_lists(
             y_pred.to(torch.float64).reshape(-1, size),
             grades.reshape(-1, size),
-            *_lists.as_arguments(self.levels),
+            *as_arguments(self.levels),
             self.form,
         )
         losses = losses.reshape(y_pred.shape[:-1]).to(y_pred.dtype)
