@@ -192,6 +192,7 @@ _ROOMS = (
     "inference",
     "linking",
     "metrics",
+    "nn",
     "pages",
     "plots",
     "tracking",

@@ -20,6 +20,14 @@ class Expectation:
     bounds: FloatArray | None  # on the error of `total`, if the engine knows any
 
 
+@dataclass(frozen=True, eq=False)
+class Curved:
+    """Second derivatives times vectors, and how they were computed."""
+
+    product: FloatArray  # (n_parameters, k)
+    methods: set[str]
+
+
 def check_scores(scores: FloatArray) -> None:
     """Refuse scores beyond float64."""
     if not np.abs(scores).max(initial=0.0) < MAX_SCORE:  # false for NaN too

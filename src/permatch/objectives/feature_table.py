@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult
+from permatch.inference.tangents import Directions, infer_tangents
 from permatch.labels import KnownEdges
-from permatch.objectives.expectation import Expectation, check_scores
+from permatch.objectives.expectation import Curved, Expectation, check_scores
 from permatch.objectives.parameters import Parameters
 from permatch.problems import Problem, Structure, side_by_side
 
@@ -96,6 +98,60 @@ class FeatureTable:
         )
         log_partition = result.log_partition - known.log_partition
         return Expectation(log_partition, total, [result, known], None)
+
+    def surpluses(
+        self, weights: FloatArray, engine: AbstractEngine, n_jobs: int
+    ) -> FloatArray:
+        """Return the expected features of every graph less those of what is known, (b, p).
+
+        Of what is left open those that are expected given the rest are subtracted.
+        """
+        problem, job = self.problem(weights), Job(n_jobs)
+        result = engine.infer_problem(problem, job)
+        settled_left, settled_right = self._settled
+        edges = result.marginals - self.is_match
+        left = result.unmatched_left - settled_left
+        right = result.unmatched_right - settled_right
+        if self.is_open.any():
+            open_left, open_right = self._open_nodes
+            known = engine.infer_problem(self._consistent(problem), job)
+            edges[self.is_open] -= known.marginals
+            left -= open_left * known.unmatched_left
+            right -= open_right * known.unmatched_right
+        structure = self.structure
+        of_nodes = _sum_by_graph(structure.left_starts, left, self.left)
+        of_nodes += _sum_by_graph(structure.right_starts, right, self.right)
+        of_edges = _sum_by_graph(structure.edge_starts, edges, self.features)
+        return np.concatenate([of_edges, of_nodes], axis=1)
+
+    def curve(
+        self, weights: FloatArray, shares: FloatArray, vectors: FloatArray, n_jobs: int
+    ) -> Curved:
+        """Return the covariance of features times vectors (p, k), by shares (b,) of graphs.
+
+        That of the consistent problem is subtracted.
+        """
+        problem, job = self.problem(weights), Job(n_jobs)
+        n_edge = self.parameters.n_edge
+        along = Directions(
+            self.features @ vectors[:n_edge],
+            self.left @ vectors[n_edge:],
+            self.right @ vectors[n_edge:],
+        )
+        found = infer_tangents(problem, along, job)
+        methods, edges, left, right = {found.method}, found.edges, found.left, found.right
+        if self.is_open.any():
+            some = Directions(along.edges[self.is_open], along.left, along.right)
+            known = infer_tangents(self._consistent(problem), some, job)
+            methods.add(known.method)
+            edges[self.is_open] -= known.edges
+            left -= known.left
+            right -= known.right
+        structure = self.structure
+        of_nodes = self.left.T @ (shares[structure.graph_of_left, None] * left)
+        of_nodes += self.right.T @ (shares[structure.graph_of_right, None] * right)
+        of_edges = self.features.T @ (shares[self.graph_of_edge, None] * edges)
+        return Curved(np.concatenate([of_edges, of_nodes]), methods)
 
     def settled(self) -> "FeatureTable":
         """Return the graphs without the nodes that have an open edge: labels are complete.
@@ -218,6 +274,12 @@ def must_match(structure: Structure, parameters: Parameters) -> tuple[BoolArray,
         np.repeat(must & (n_left <= n_right), n_left),
         np.repeat(must & (n_right <= n_left), n_right),
     )
+
+
+def _sum_by_graph(starts: IntArray, weights: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the weighted sum of the rows of every graph, which follow one another."""
+    shape = (len(starts) - 1, len(rows))
+    return sparse.csr_array((weights, np.arange(len(rows)), starts), shape=shape) @ rows
 
 
 def _design(pieces: list[FloatArray], first: int, parameters: Parameters) -> FloatArray:

@@ -2,15 +2,18 @@
 
     value(w)    = alpha/2 |w|^2 + sum_n share_n ( log_partition_n - <w, phi_n> )
     gradient(w) = alpha w + sum_n share_n ( expected features_n - phi_n )
+    hessian(w)  = alpha 1 + sum_n share_n Cov_n( features )
 
 with w the parameters (see `Parameters`), phi_n the features of what is labelled in graph n,
 edges and unmatched nodes, and shares of graphs that sum to one.  The expected features are
 ``sum_ij marginals_ij x_ij`` and those of unmatched nodes likewise.  The penalty leaves the
-intercept out.  Both are exact if the engine is.
+intercept out.  Value and gradient are exact if the engine is; the Hessian is that of the
+exact likelihood, and refused where the engine is not exact.
 
 With complete labels the objective is convex.  Incomplete ones say that the matching is
-one of several, whose log-partition takes the place of ``<w, phi_n>``; then it is not.  A
-sampling engine gets the same seed at every `w`.
+one of several, whose log-partition takes the place of ``<w, phi_n>``; then it is not, and
+the covariance given what is known is subtracted from the Hessian.  A sampling engine gets
+the same seed at every `w`.
 """
 
 import copy
@@ -23,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.errors import PrecisionError
+from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
 from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.parts import Part
@@ -45,6 +48,14 @@ class Evaluation:
     grad_bounds: FloatArray
     is_exact: bool  # whether all inference was exact
     doubts: tuple[int, ...] = ()  # sizes whose results the engine calls unreliable
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of the objective, or their products with vectors."""
+
+    product: FloatArray  # (n_parameters, k); the Hessian if the vectors were those of axes
+    method: str  # how the covariances of graphs were computed
 
 
 class InexactError(Exception):
@@ -172,6 +183,48 @@ class MatchingLikelihood:
                 "(SwapChain: tempering=True), or the engine."
             )
         return Evaluation(value, grad, bounds, is_exact, tuple(doubtful))
+
+    def gradients(self, coef: FloatArray) -> FloatArray:
+        """Return what every graph adds to the gradient, without the penalty, (n, p)."""
+        grads = np.zeros((len(self._all_shares), len(coef)))
+        for k, (part, share) in enumerate(zip(self.parts, self._shares, strict=True)):
+            engine = self.engine.with_seed(k)
+            surplus = part.surpluses(coef, engine, self.n_jobs)
+            grads[part.members] = share[:, None] * surplus
+        return grads
+
+    def hessian(self, coef: FloatArray) -> FloatArray:
+        """Return the second derivatives at `coef`, with those of the penalty, (p, p)."""
+        return self.curvature(coef).product
+
+    def hessian_product(self, coef: FloatArray, vectors: FloatArray) -> FloatArray:
+        """Return the second derivatives at `coef` times vectors (p, k)."""
+        return self.curvature(coef, vectors).product
+
+    def curvature(self, coef: FloatArray, vectors: FloatArray | None = None) -> Curvature:
+        """Return the second derivatives times vectors (p, k), by default those of axes.
+
+        The sum over parts of the covariance of features.  See `permatch.inference.tangents`
+        for the methods.
+        """
+        if not self.is_exact:
+            raise InvalidOptionError(
+                "second derivatives need exact inference; "
+                f"{type(self.engine).__name__} is not exact for these graphs. Use "
+                "engine='auto', with budget=None if it approximates to save time, or leave "
+                "out edges until components are small."
+            )
+        axes = np.eye(len(coef))
+        along = axes if vectors is None else vectors
+        product = self.alpha * self._penalised[:, None] * along
+        methods: set[str] = set()
+        for part, share in zip(self.parts, self._shares, strict=True):
+            found = part.curve(coef, share, along, self.n_jobs)
+            product += found.product
+            methods |= found.methods
+        if vectors is None:
+            product = 0.5 * (product + product.T)
+        return Curvature(product, " and ".join(sorted(methods)))
 
 
 def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
+from permatch.inference.tangents import Directions, infer_tangents
 from permatch.labels import KnownEdges
-from permatch.objectives.expectation import Expectation, check_scores
+from permatch.objectives.expectation import Curved, Expectation, check_scores
 from permatch.objectives.parameters import Parameters
+from permatch.scores import stacked_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,13 @@ class FeatureStack:
     def observed(self, shares: FloatArray) -> FloatArray:
         """Return the features of the labelled edges, by shares (b,) of graphs."""
         total = np.zeros(self.parameters.n_edge)
-        rows = np.arange(self.size)
         for g, share in enumerate(shares):
-            total += share * self.features[g, rows, self.labels[g]].sum(axis=0)
+            total += share * self._labelled(g)
         return self.padded(total)
+
+    def _labelled(self, g: int) -> FloatArray:
+        """Return the summed features of the labelled edges of a graph, (d,)."""
+        return self.features[g, np.arange(self.size), self.labels[g]].sum(axis=0)
 
     def expect(
         self, weights: FloatArray, shares: FloatArray, engine: AbstractEngine, n_jobs: int
@@ -63,6 +69,37 @@ class FeatureStack:
         if result.diagnostics.certificate == "rigorous":
             bounds = self.padded(self._bounds(shares, result.marginal_errors))
         return Expectation(result.log_partition, total, [result], bounds)
+
+    def surpluses(
+        self, weights: FloatArray, engine: AbstractEngine, n_jobs: int
+    ) -> FloatArray:
+        """Return the expected features of every graph less the labelled, (b, p)."""
+        result = engine.infer(self.scores(weights), n_jobs=n_jobs, check=False)
+        total = np.einsum("bij,bijd->bd", result.marginals, self.features)
+        total -= np.array([self._labelled(g) for g in range(len(total))]).reshape(
+            total.shape
+        )
+        return np.concatenate(
+            [total, np.zeros((len(total), self.parameters.n_nodes))], axis=1
+        )
+
+    def curve(
+        self, weights: FloatArray, shares: FloatArray, vectors: FloatArray, n_jobs: int
+    ) -> Curved:
+        """Return the covariance of features times vectors (p, k), by shares (b,)."""
+        n_edge = self.parameters.n_edge
+        features = self.features.reshape(-1, n_edge)
+        graphs = np.repeat(np.arange(len(shares)), self.size**2)
+        if self.forbidden is not None:
+            is_allowed = ~self.forbidden.ravel()
+            features, graphs = features[is_allowed], graphs[is_allowed]
+        problem = stacked_problem(self.scores(weights))
+        nothing = np.zeros((problem.structure.n_left, vectors.shape[1]))
+        along = Directions(features @ vectors[:n_edge], nothing, nothing)
+        found = infer_tangents(problem, along, Job(n_jobs))
+        product = np.zeros(vectors.shape)
+        product[:n_edge] = features.T @ (shares[graphs, None] * found.edges)
+        return Curved(product, {found.method})
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine is exact here, as far as is known beforehand."""
