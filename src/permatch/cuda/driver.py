@@ -23,8 +23,9 @@ _OPTIONS = (
     "--define-macro=INFINITY=__longlong_as_double(0x7ff0000000000000LL)",
 )
 
-# Shared memory that every block gets without being asked for more.
-_PLAIN_SHARED = 48 << 10
+# Shared memory that every block gets without being asked for more is 48 KiB, with a few
+# that kernels have of their own.
+_PLAIN_SHARED = 40 << 10
 
 Pointer = int
 
