@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from permatch.inference.exact import EXACT_TOL
 from permatch.inference.glynn import Glynn
 
 
@@ -14,8 +15,8 @@ class GlynnCuda(Glynn):
     max_size : int
         Largest graph accepted; time doubles with every node.
     tol : float
-        Largest residual accepted before falling back to `SubsetDP`; above 1e-10 the result
-        does not count as exact.
+        Largest residual accepted for graphs too large for `SubsetDP`, to which smaller ones
+        fall back from 1e-10; above that a result does not count as exact.
     device : "cuda"
         Where it computes.
 
@@ -30,3 +31,8 @@ class GlynnCuda(Glynn):
     tol: float = 1e-8
     device: str = "cuda"
     name = "glynn_cuda"
+
+    def tol_at(self, size: int) -> float:
+        """Return the largest residual accepted for graphs of a size."""
+        is_small = size <= self.fallback.max_size
+        return min(self.tol, EXACT_TOL) if is_small else self.tol

@@ -54,7 +54,7 @@ def _infer_stack(engine: SignedSumEngine, scores: View, job: Job) -> InferenceRe
     start = time.perf_counter()
     with shown(engine, size, n_graphs, job) as show:
         log_partition, marginals, residuals = log_permanents(scores, show)
-    is_poor = ~(residuals <= engine.tol)
+    is_poor = ~(residuals <= engine.tol_at(size))
     is_exact = bool((residuals[~is_poor] <= EXACT_TOL).all())
     if is_poor.any():  # NaN, or nothing feasible, is found out there too
         host = scores.download(require_device())

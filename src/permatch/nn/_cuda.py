@@ -24,8 +24,9 @@ Tensor = torch.Tensor
 #: Log-partitions (b,), marginals (b, n, k), and of staying unmatched (b, n) and (b, k).
 Answer = tuple[Tensor, Tensor, Tensor, Tensor]
 
-#: Largest deviation of a row of marginals from one with which signed sums are accepted.
-RESIDUAL_TOL = 1e-8
+# Largest deviation of a row of marginals from one with which signed sums are accepted: for
+# squares that positive sums take over easily, and for larger ones.
+_SMALL_TOL, _LARGE_TOL, _LARGE = 1e-10, 1e-8, 25
 # Up to here squares are taken for perfect ones until the kernel says that they are not.
 _GUESSED = 27
 # Bytes taken at a time: one allocation for most calls, before the first launch.
@@ -118,13 +119,13 @@ class _Problem:
         is_guess = n == k <= _GUESSED
         if is_guess or (n == k and self._is_perfect()):
             answer, residuals = self._solved_squares(direction)
-            if _are_good(residuals):
+            if self._are_good(residuals):
                 return answer
             if not is_guess or self._is_perfect():
                 return self._mended(answer, residuals, direction)
         sweeps = QUICK_SWEEPS if direction is None else SWEEPS
         answer, residuals = self._summed(sum_subsets, direction, False, sweeps)
-        if _are_good(residuals):
+        if self._are_good(residuals):
             return answer
         return self._mended(answer, residuals, direction)
 
@@ -141,6 +142,14 @@ class _Problem:
             )
         return self._summed(sum_signs, direction, True, SWEEPS)
 
+    @property
+    def _tol(self) -> float:
+        return _SMALL_TOL if self.shape[2] < _LARGE else _LARGE_TOL
+
+    def _are_good(self, residuals: Tensor) -> bool:
+        worst = residuals if len(residuals) == 1 else residuals.max()
+        return worst.item() <= self._tol
+
     def _is_perfect(self) -> bool:
         is_free = (self.left > -math.inf).any() | (self.right > -math.inf).any()
         return not bool(is_free)
@@ -149,7 +158,7 @@ class _Problem:
         self, answer: Answer, residuals: Tensor, direction: "_Problem | None"
     ) -> Answer:
         """Solve graphs again, thoroughly scaled and by positive sums."""
-        is_poor = ~(residuals <= RESIDUAL_TOL)
+        is_poor = ~(residuals <= self._tol)
         poor = self.take(is_poor)
         self._check_memory(residuals)
         along = None if direction is None else direction.take(is_poor)
@@ -208,16 +217,11 @@ class _Problem:
         _, n, k = self.shape
         if (n + 3) * 16.0 * 2.0**k > require_device().free_bytes / 2:
             raise PrecisionError(
-                f"signed sums need a residual of at most {RESIDUAL_TOL:g}; got "
+                f"signed sums need a residual of at most {self._tol:g}; got "
                 f"{float(residuals.max()):.2g} at size {k}, where positive sums would need "
                 "too much memory. Fix known edges to make the graph smaller, or check that "
                 "a perfect matching exists."
             )
-
-
-def _are_good(residuals: Tensor) -> bool:
-    worst = residuals if len(residuals) == 1 else residuals.max()
-    return worst.item() <= RESIDUAL_TOL
 
 
 def _infeasible(is_possible: Tensor) -> InfeasibleGraphError:
