@@ -69,7 +69,7 @@ bench: $(VENV)/bench.stamp  ## run the benchmarks
 # DATA=folder contains the data, QUICK=1 runs small experiments, ONLY=house runs just one.
 reproduce: $(VENV)/reproduce.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
 	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
-	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)'))
+	  $(if $(DATA),$(if $(filter silhouettes neural,$(ONLY)),,--data '$(DATA)'))
 
 # Always from scratch: the reference shows the docstrings of the current code.
 docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html

@@ -96,7 +96,7 @@ def likelihood_probabilities(scores: Sequence[Tensor], batch: Padded) -> Probabi
 
 
 def log_plan(scores: Sequence[Tensor], mask: Tensor, n_iterations: int) -> Tensor:
-    """Return the log of the transport plan (b, n + 1, k + 1); the last ones are the bins."""
+    """Return the log of the transport plan (b, n + 1, k + 1), whose last ones are bins."""
     edges, left, right = scores
     b, n, k = edges.shape
     is_left, is_right = mask.any(2), mask.any(1)
@@ -116,7 +116,9 @@ def log_plan(scores: Sequence[Tensor], mask: Tensor, n_iterations: int) -> Tenso
     return table + u[:, :, None] + v[:, None, :]
 
 
-def sinkhorn_loss(scores: Sequence[Tensor], batch: Padded, n_iterations: int = 50) -> Tensor:
+def sinkhorn_loss(
+    scores: Sequence[Tensor], batch: Padded, n_iterations: int = 50
+) -> Tensor:
     """Return minus the mean log of the plan's entries that the true matching uses."""
     plan = log_plan(scores, batch.mask, n_iterations)
     n, k = batch.mask.shape[1:]

@@ -1,11 +1,10 @@
 """Pairs of sheared silhouettes whose points are partly landmarks, partly outliers.
 
-    contour   400 points along the outline of a horse, divided into pools of landmarks for
-              training, validation and test: no landmark is in two of them
-    pair      two copies with shears of their own; `n_common` landmarks seen in both, and in
-              each copy outliers of its own: points anywhere in its bounding box
-    psi_i     shape context of point i in its copy, and its position in the bounding box of
-              nothing else: all that the methods see
+contour   400 points along the outline of a horse, divided into pools of landmarks for
+training, validation and test: no landmark is in two of them
+pair      two copies with shears of their own; `n_common` landmarks seen in both, and in
+each copy outliers of its own: points anywhere in its bounding box
+psi_i     shape context of point i in its copy: all that the methods see
 """
 
 from dataclasses import dataclass
@@ -52,7 +51,9 @@ def draw_pairs(
     rng = np.random.default_rng(seed)
     made = silhouettes(n_images=1, n_points=3, n_contour=scenes.n_contour)
     contour = made.contour / np.abs(made.contour).max()
-    pools = np.split(rng.permutation(len(contour)), [len(contour) // 2, 7 * len(contour) // 10])
+    pools = np.split(
+        rng.permutation(len(contour)), [len(contour) // 2, 7 * len(contour) // 10]
+    )
     train, valid, test = (
         [_draw(scenes, contour, pool, rng) for _ in range(n)]
         for pool, n in zip(pools, sizes, strict=True)
