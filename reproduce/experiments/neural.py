@@ -7,8 +7,8 @@
 
 All see the same training pairs; the options of each are those of the lowest Hamming loss on
 the validation pairs; the test pairs have landmarks that nobody has seen.  All decode alike:
-the matching with the fewest expected errors by their own probabilities.  The seconds of an epoch are those of the
-fastest, which other programs on the machine disturb least.
+the matching with the fewest expected errors by their own probabilities.  The seconds of an
+epoch are those of the fastest, which other programs on the machine disturb least.
 """
 
 import itertools
