@@ -12,11 +12,12 @@ import numpy as np
 
 from permatch._parallel import Job, run_slices
 from permatch._types import FloatArray
-from permatch.errors import PrecisionError, SizeLimitError
+from permatch.errors import PrecisionError
 from permatch.inference.base import check_feasible
 from permatch.inference.exact import EXACT_TOL
 from permatch.inference.glynn import Glynn
 from permatch.inference.small_batch import SmallBatch
+from permatch.inference.tangent_walks import MOST_OPEN
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.kernels.glynn_tangents import (
     MIN_SIZE,
@@ -174,18 +175,16 @@ def _by_positive_sums(
     scores: FloatArray, directions: FloatArray, residual: float, job: Job
 ) -> FloatArray:
     """Return the derivatives of graphs on which signed sums lost digits."""
-    problem = stacked_problem(scores)
-    is_edge = scores > -np.inf
-    nodes = np.zeros((problem.structure.n_left, 1))
-    along = Directions(directions[is_edge][:, None], nodes, nodes)
-    try:
-        answer = infer_tangents(problem, along, job)
-    except SizeLimitError as err:
+    if scores.shape[1] > MOST_OPEN:
         raise PrecisionError(
             f"derivatives of marginals need a residual of at most {EXACT_TOL:g}, got "
             f"{residual:.2g} at size {scores.shape[1]}, where positive sums would need too "
             "much memory. Make the graphs smaller, or forbid edges that hardly matter."
-        ) from err
+        )
+    problem = stacked_problem(scores)
+    is_edge = scores > -np.inf
+    nodes = np.zeros((problem.structure.n_left, 1))
     found = np.zeros_like(scores)
-    found[is_edge] = answer.edges[:, 0]
+    along = Directions(directions[is_edge][:, None], nodes, nodes)
+    found[is_edge] = infer_tangents(problem, along, job).edges[:, 0]
     return found
