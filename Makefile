@@ -70,7 +70,7 @@ bench: $(VENV)/bench.stamp  ## run the benchmarks
 # with DEVICE=cuda on a GPU.
 reproduce: $(VENV)/reproduce.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
 	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
-	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)')) \
+	  $(if $(DATA),$(if $(filter silhouettes neural,$(ONLY)),,--data '$(DATA)')) \
 	  $(if $(DEVICE),--device '$(DEVICE)')
 
 # Always from scratch: the reference shows the docstrings of the current code.

@@ -14,6 +14,7 @@ from permatch import errors
 from permatch.estimators import MAPMatching
 from permatch.graphs import BipartiteGraph
 from permatch.objectives import MatchingLikelihood
+from permatch.optimizers import SOLVERS
 from tests.estimators import COEF, planted
 from tests.helpers import ENGINES_WITH_MARGINALS
 from tests.objectives import parts_of
@@ -66,9 +67,10 @@ def test_planted_coefficients_are_recovered_at_the_rate_of_the_root(rng):
 
 
 def test_solvers_agree(data):
-    fits = [MAPMatching(solver=solver).fit(*data) for solver in ("lbfgs", "bfgs")]
+    fits = [MAPMatching(solver=solver).fit(*data) for solver in (*SOLVERS, "newton-cg")]
     assert all(fit.is_converged_ for fit in fits)
-    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=COEF_TOL)
+    for fit in fits[1:]:
+        np.testing.assert_allclose(fit.coef_, fits[0].coef_, atol=COEF_TOL)
 
 
 @pytest.mark.parametrize("alpha", [1e-4, 1e-1])
@@ -349,7 +351,7 @@ BAD_OPTIONS = {
     "infinite alpha": ({"alpha": np.inf}, "alpha must be.*got inf"),
     "text alpha": ({"alpha": "1"}, "alpha must be.*got '1'"),
     "boolean alpha": ({"alpha": True}, "alpha must be.*got True"),
-    "solver": ({"solver": "newton"}, "one of 'lbfgs', 'bfgs'; got 'newton'"),
+    "solver": ({"solver": "newton"}, "one of 'lbfgs', 'bfgs', 'newton-cg'; got 'newton'"),
     "bfgs with bounds": (
         {"solver": "bfgs", "bounds": "non-negative"},
         "'bfgs' does not support bounds.*solver='lbfgs', or bounds=None",

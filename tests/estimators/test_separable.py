@@ -28,7 +28,7 @@ def judged_lists(rng, noise):
     return X, np.digitize(signal, [-1.0, 1.0]), np.repeat(np.arange(6), 10)
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "bfgs"])
+@pytest.mark.parametrize("solver", ["lbfgs", "bfgs", "newton-cg"])
 def test_matchings_that_the_scores_tell(solver, rng):
     graphs = rng.normal(size=(10, 4, 4, 3))
     labels = [best_matching(graph @ [1.0, -2.0, 0.5]) for graph in graphs]

@@ -5,10 +5,12 @@ import pytest
 
 from permatch._parallel import Job
 from permatch.errors import CapacityError, SizeLimitError
-from permatch.inference import tangents
+from permatch.inference import pair_minors, tangent_walks, tangents
+from permatch.inference.tangent_samples import tangents_by_samples
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.scores import check_problem
 from tests.brute_force import all_matchings, random_problem
+from tests.helpers import random_scores
 
 
 def random_directions(rng, structure, n_columns, shift=0.0):
@@ -40,7 +42,7 @@ def by_enumeration(scores, left, right, structure, directions):
 @pytest.mark.parametrize("way", ["floats", "logarithms"])
 def test_derivatives_are_covariances(spread, way, rng, monkeypatch):
     if way == "logarithms":
-        monkeypatch.setattr(tangents, "LOST", 1.0)
+        monkeypatch.setattr(tangent_walks, "LOST", 1.0)
     for _ in range(25):
         given = random_problem(rng, spread=spread)
         problem, _ = check_problem(*given)
@@ -74,8 +76,88 @@ def test_capacities_are_refused(rng):
         infer_tangents(problem, along, Job())
 
 
+@pytest.mark.parametrize("is_partial", [True, False])
+def test_samples_agree_within_their_errors(is_partial, rng):
+    scores = rng.normal(size=(4, 4))
+    free = rng.normal(size=4) if is_partial else None
+    problem, _ = check_problem(scores, free, free)
+    along = random_directions(rng, problem.structure, 3)
+    exact = infer_tangents(problem, along, Job())
+    columns = along.edges, along.left, along.right
+    found = tangents_by_samples(problem, columns, 0, Job())
+    assert 0.002 < found.error < 0.05
+    for ours, own in zip(
+        found.tangents, (exact.edges, exact.left, exact.right), strict=True
+    ):
+        np.testing.assert_allclose(ours, own, atol=0.05)
+    variances, exact_ones = (
+        sum(np.sum(one * own, axis=0) for one, own in zip(columns, values, strict=True))
+        for values in (found.tangents, (exact.edges, exact.left, exact.right))
+    )
+    assert (np.abs(variances / exact_ones - 1.0) < 5 * found.error).all()
+
+
+def test_squares_too_large_are_sampled(rng, monkeypatch):
+    monkeypatch.setattr(tangents, "seconds_of_minors", lambda size, n_columns: np.inf)
+    monkeypatch.setattr(tangent_walks, "MOST_OPEN", 3)
+    problem, _ = check_problem(rng.normal(size=(5, 5)))
+    along = random_directions(rng, problem.structure, 2)
+    found = infer_tangents(problem, along, Job())
+    assert found.methods == {"exact samples"}
+    assert 0.0 < found.error < 0.05
+    np.testing.assert_array_equal(found.edges, infer_tangents(problem, along, Job(2)).edges)
+
+
+@pytest.mark.parametrize("size", [7, 8, 10])
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_pair_minors_agree_with_dual_numbers(size, spread, rng, monkeypatch):
+    scores = random_scores(rng, size, spread, forbidden=0.2)
+    problem, _ = check_problem(scores)
+    along = random_directions(rng, problem.structure, 11, 100.0)
+    answers = []
+    for seconds in (np.inf, 0.0):
+        monkeypatch.setattr(tangents, "seconds_of_minors", lambda m, k, s=seconds: s)
+        answers.append(infer_tangents(problem, along, Job()))
+    exact, found = answers
+    assert exact.methods == {"dual numbers"}
+    assert "pair minors" in found.methods
+    np.testing.assert_allclose(found.edges, exact.edges, atol=1e-9)
+    rows = np.zeros((size, 11))
+    np.add.at(rows, problem.structure.left, found.edges)
+    np.testing.assert_allclose(rows, 0.0, atol=1e-9)
+
+
+def test_parts_of_a_large_square_add_up(rng, monkeypatch):
+    problem, _ = check_problem(rng.normal(size=(11, 11)))
+    along = random_directions(rng, problem.structure, 2)
+    whole = infer_tangents(problem, along, Job())
+    monkeypatch.setattr(pair_minors, "_CHUNK_BITS", 6)
+    monkeypatch.setattr(pair_minors, "_MAX_SPLIT_BITS", 2)
+    for n_jobs in (1, 2):
+        cut = infer_tangents(problem, along, Job(n_jobs))
+        assert cut.methods == {"pair minors"}
+        np.testing.assert_allclose(cut.edges, whole.edges, atol=1e-13)
+
+
+def test_digits_lost_are_computed_again(rng, monkeypatch):
+    monkeypatch.setattr(tangents, "EXACT_TOL", 0.0)
+    problem, _ = check_problem(rng.normal(size=(9, 9)))
+    along = random_directions(rng, problem.structure, 2)
+    found = infer_tangents(problem, along, Job())
+    assert found.methods == {"dual numbers", "pair minors"}
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (0, 3)])
+def test_graphs_of_no_choice(shape, rng):
+    problem, _ = check_problem(np.zeros(shape))
+    along = random_directions(rng, problem.structure, 2)
+    found = infer_tangents(problem, along, Job())
+    for values in (found.edges, found.left, found.right):
+        np.testing.assert_array_equal(values, 0.0)
+
+
 def test_wide_components_are_refused(rng):
     problem, _ = check_problem(np.zeros((40, 40)), 0.0, 0.0)
     along = random_directions(rng, problem.structure, 1)
-    with pytest.raises(SizeLimitError, match="leave out edges"):
+    with pytest.raises(SizeLimitError, match="0 .40 x 40 nodes. has a width.*Leave out"):
         infer_tangents(problem, along, Job())

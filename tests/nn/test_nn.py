@@ -155,6 +155,21 @@ def test_large_squares_have_derivatives_in_chunks():
     assert (grad - wanted).abs().max() < 1e-8
 
 
+def test_sparse_squares_are_solved_by_their_components():
+    torch.manual_seed(0)
+    blocks = torch.full((2, 36, 36), -torch.inf, dtype=torch.float64)
+    for at in range(0, 36, 3):
+        blocks[:, at : at + 3, at : at + 3] = torch.randn(2, 3, 3)
+    blocks.requires_grad_()
+    found = permatch.nn.marginals(blocks)
+    (grad,) = torch.autograd.grad((found**2).sum(), blocks)
+    alone = blocks.detach()[:, 3:6, 3:6].clone().requires_grad_()
+    wanted = permatch.nn.marginals(alone)
+    torch.testing.assert_close(found[:, 3:6, 3:6], wanted)
+    (own,) = torch.autograd.grad((wanted**2).sum(), alone)
+    torch.testing.assert_close(grad[:, 3:6, 3:6], own)
+
+
 # ---- messages
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.errors import InvalidOptionError
 from permatch.inference import find_engine
 from permatch.labels import check_known
 from permatch.objectives import MatchingLikelihood, Parameters, arrange
@@ -94,7 +93,20 @@ def test_hessian_of_squares(forbidden, rng):
     np.testing.assert_array_equal(again.hessian(weights), found)
 
 
-def test_approximate_engines_are_refused(rng):
-    objective = stacked(rng, [5], engine=find_engine("bethe"))
-    with pytest.raises(InvalidOptionError, match="Bethe is not exact for these"):
-        objective.hessian(np.zeros(3))
+def test_an_approximation_has_the_derivatives_of_its_own(rng):
+    objective = stacked(rng, [5, 5], engine=pm.Bethe())
+    weights = rng.normal(size=3)
+    found = objective.curvature(weights)
+    assert (found.method, found.is_exact) == ("differences of approximate gradients", False)
+    expected = differences(objective, weights)
+    np.testing.assert_allclose(found.product, expected, atol=1e-4)
+    exact = objective.with_engine(pm.AutoEngine()).curvature(weights)
+    assert exact.is_exact
+    assert exact.error == 0.0
+
+
+def test_an_engine_that_draws_has_the_exact_derivatives(rng):
+    objective = stacked(rng, [5], engine=find_engine("nesting"))
+    exact = objective.with_engine(pm.AutoEngine())
+    weights = rng.normal(size=3)
+    np.testing.assert_array_equal(objective.hessian(weights), exact.hessian(weights))

@@ -74,6 +74,15 @@ struct Told {
   }
 };
 
+// A probability, with what rounding puts outside of [0, 1] taken off; its derivative as is.
+__device__ __forceinline__ double likely(Real p) {
+#if DUAL
+  return told(p);
+#else
+  return fmin(fmax(p, 0.0), 1.0) + 0.0;  // the sum turns -0.0 into 0.0
+#endif
+}
+
 // Sums of positive numbers below this may have lost what underflows.
 #define TINY 1e-200
 __device__ __forceinline__ double doubt(Real total) {
@@ -333,7 +342,7 @@ extern "C" __global__ void subsets(const double* __restrict__ weights,
   }
   __syncthreads();
   Real total = shared_total;
-  if (threadIdx.x < K) alone_right[graph * K + threadIdx.x] = told(alone / total);
+  if (threadIdx.x < K) alone_right[graph * K + threadIdx.x] = likely(alone / total);
   for (int i = n - 1; i >= 0; --i) {
     const Real* before = forward + i * STATES;
     Real w[K], stay = weigh(left, d_left, graph * n + i);
@@ -356,9 +365,9 @@ extern "C" __global__ void subsets(const double* __restrict__ weights,
     Real sum = fold_block(flow, room) / total;
     if (threadIdx.x < K) {
       Real own = weigh(weights, d_scores, at + i * K + threadIdx.x);
-      marginals[at + i * K + threadIdx.x] = told(own * sum);
+      marginals[at + i * K + threadIdx.x] = likely(own * sum);
     } else if (threadIdx.x == K) {
-      alone_left[graph * n + i] = told(stay * sum);
+      alone_left[graph * n + i] = likely(stay * sum);
     }
     __syncthreads();
     Real* other = next;
@@ -443,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(32 * PERFECT_WARPS)
       backward[x] = sum;
     }
     Real sum = fold<8>(flow) / total;
-    if (lane < K) marginals[(graph * K + i) * K + lane] = told(w[i * K + lane] * sum);
+    if (lane < K) marginals[(graph * K + i) * K + lane] = likely(w[i * K + lane] * sum);
     __syncwarp();
   }
 }
@@ -550,13 +559,13 @@ extern "C" __global__ void finish_row(const double* __restrict__ weights,
   }
   Real total = totals[graph];
   if (j == k) {
-    alone_left[graph * n + i] = told(weigh(left, d_left, graph * n + i) * sum / total);
+    alone_left[graph * n + i] = likely(weigh(left, d_left, graph * n + i) * sum / total);
     return;
   }
   Real w = weigh(weights, d_scores, (graph * n + i) * k + j);
-  marginals[(graph * n + i) * k + j] = told(w * sum / total);
+  marginals[(graph * n + i) * k + j] = likely(w * sum / total);
   if (i == 0)
-    alone_right[graph * k + j] = told(totals[gridDim.y + graph * k + j] / total);
+    alone_right[graph * k + j] = likely(totals[gridDim.y + graph * k + j] / total);
 }
 
 #endif
@@ -806,7 +815,7 @@ extern "C" __global__ void finish(const double* __restrict__ weights,
   if (threadIdx.x % 32 == 0) deviations[threadIdx.x / 32] = worst;
   __syncthreads();
   for (int e = threadIdx.x; e < M * M; e += blockDim.x)
-    marginals[graph * M * M + e] = told(flow[e] / permanent);
+    marginals[graph * M * M + e] = likely(flow[e] / permanent);
   if (threadIdx.x == 0) {
     for (int w = 0; w < blockDim.x / 32; ++w)
       if (!(deviations[w] <= worst)) worst = deviations[w];

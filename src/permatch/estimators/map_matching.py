@@ -1,4 +1,4 @@
-"""Maximum a posteriori estimation: the likelihood, an engine and a quasi-Newton solver."""
+"""Maximum a posteriori estimation: the likelihood, an engine and a smooth solver."""
 
 import math
 from contextlib import suppress
@@ -25,7 +25,14 @@ from permatch.inference import (
 from permatch.inference._options import check_budget
 from permatch.objectives import MatchingLikelihood, Parameters
 from permatch.objectives.likelihood import InexactError
-from permatch.optimizers import Optimum, check_solver, minimize, minimize_noisy
+from permatch.optimizers import (
+    NEWTON,
+    Optimum,
+    check_solver,
+    minimize,
+    minimize_newton,
+    minimize_noisy,
+)
 
 # How far a first fit goes that only finds a start.
 _START_TOL, _START_STEPS = 1e-2, 50
@@ -63,8 +70,9 @@ class MAPMatching(BaseMatcher):
         they are dense squares of perfect matchings and there is time; ``engine_report_``
         says so, and a warning unless they are known to be off by no more than the engine's
         `tol`.  None: all inference is as in `permatch.infer`, however long that takes.
-    solver : {"lbfgs", "bfgs"}
-        Limited-memory BFGS, or the full BFGS of the paper, which supports no bounds.
+    solver : {"lbfgs", "bfgs", "newton-cg"}
+        Limited-memory BFGS; the full BFGS of the paper; or Newton's method, whose second
+        derivatives are exact and need exact inference.  The last two support no bounds.
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
         Limits of the coefficients in the units of the features: numbers, arrays of shape
         (d,), or None for no limit on that side.
@@ -134,8 +142,13 @@ class MAPMatching(BaseMatcher):
     with it.  The fit starts from the optimum over the nodes whose labels are known, the
     others left out.
 
-    An evaluation costs one inference per graph.  A fit that ends early, at `max_iter` or by
-    Ctrl-C, warns and keeps the best coefficients.
+    An evaluation costs one inference per graph.  "newton-cg" needs a third to three
+    quarters of the evaluations of "lbfgs", and second derivatives at most of its steps:
+    those of dense graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 2 to
+    20 for every eight coefficients.  In all both take about the same time; "newton-cg" is
+    ahead where "lbfgs" would take a hundred evaluations or more, as with a weak penalty and
+    correlated features.  A fit that ends early, at
+    `max_iter` or by Ctrl-C, warns and keeps the best coefficients.
 
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
     sizes) get the same seed at every evaluation.  The fit starts with 1/16 of their draws
@@ -221,6 +234,8 @@ class MAPMatching(BaseMatcher):
             engine.check_size(part_size)  # before anything is computed
         found = design((graphs, labels, weights), parameters, is_scaled=self.scale_features)
         objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
+        if self.solver == NEWTON and not objective.is_exact:
+            raise not_exact(engine)
         return LikelihoodProblem(
             scale=found.scale,
             shift=found.shift,
@@ -310,10 +325,23 @@ class LikelihoodProblem(MatchingProblem):
         if self.bounds is not None:
             low, high = self.bounds
             options["bounds"] = (low * self.scale, high * self.scale)
+        if self.method == NEWTON:
+            return self._minimize_newton(objective, begin, options)
         if objective.is_exact:
             with suppress(InexactError):
                 return minimize(objective.exact_value_and_grad, begin, **options)
         return minimize_noisy(objective, begin, **options)
+
+    def _minimize_newton(
+        self, objective: MatchingLikelihood, begin: FloatArray, options: dict[str, Any]
+    ) -> Optimum:
+        options.pop("method")
+        try:
+            return minimize_newton(
+                objective.exact_value_and_grad, objective.hessian, begin, **options
+            )
+        except InexactError:
+            raise not_exact(objective.engine) from None
 
     def coef(self, optimum: Any) -> FloatArray:
         """Return the coefficients in the units of the features, within the bounds."""
@@ -324,6 +352,16 @@ class LikelihoodProblem(MatchingProblem):
     def start_after(self, optimum: Any) -> FloatArray:
         """Return the start at the next alpha: the model, within the bounds."""
         return self.scaled(self.coef(optimum))
+
+
+def not_exact(engine: AbstractEngine) -> InvalidOptionError:
+    """Return the error that Newton's method cannot be used."""
+    return InvalidOptionError(
+        "solver='newton-cg' needs exact inference; these graphs are too large or too wide "
+        f"for {type(engine).__name__} to be exact, within the budget if there is one. Use "
+        "solver='lbfgs', which accepts approximate gradients, or leave out edges that "
+        "hardly matter."
+    )
 
 
 def check_bounds(

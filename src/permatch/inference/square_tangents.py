@@ -1,8 +1,9 @@
 """Derivatives of the marginals of squares (b, m, m) whose nodes must all be matched.
 
-By Glynn's formula on dual numbers: O(m 2^m) a graph and direction, about three times the
-cost of the marginals.  Signed sums lose digits; a residual measures how many, and graphs
-above the tolerance are left to the positive sums of `infer_tangents`.
+On dual numbers: O(m 2^m) a graph and direction, three to four times the cost of the
+marginals.  Small graphs are solved by sums over sets of columns, one graph per SIMD lane;
+larger ones by Glynn's formula.  Its signed sums lose digits; a residual measures how many,
+and graphs above the tolerance are left to the positive sums of `infer_tangents`.
 """
 
 import math
@@ -11,10 +12,12 @@ import numpy as np
 
 from permatch._parallel import Job, run_slices
 from permatch._types import FloatArray
-from permatch.errors import PrecisionError, SizeLimitError
+from permatch.errors import PrecisionError
 from permatch.inference.base import check_feasible
 from permatch.inference.exact import EXACT_TOL
 from permatch.inference.glynn import Glynn
+from permatch.inference.small_batch import SmallBatch
+from permatch.inference.tangent_walks import MOST_OPEN
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.kernels.glynn_tangents import (
     MIN_SIZE,
@@ -23,11 +26,15 @@ from permatch.kernels.glynn_tangents import (
     tangents_of_stack,
 )
 from permatch.kernels.sliced import scale_stack
+from permatch.kernels.small_tangents import tangents_in_lanes
+from permatch.kernels.subset_dp import small_sets
 from permatch.scores import stacked_problem
 
 # Sign vectors walked by one task, or in one go: enough to be worth a thread, little enough
 # for Ctrl-C to be prompt.
 _CHUNK_BITS = 16
+# Largest graph of which several go side by side, and how many a task has.
+_SMALL, _GRAPHS_PER_TASK = 9, 1024
 # Entries handled by one scaling task.
 _ENTRIES_PER_TASK = 1 << 16
 # Time in units of that of the marginals.
@@ -72,6 +79,26 @@ def infer_square_tangents(
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
+    if scores.shape[1] > _SMALL:
+        return _by_signed_sums(scores, directions, job)
+    tangents, is_hard = np.empty_like(scores), np.empty(len(scores), dtype=np.bool_)
+    sets, size = small_sets(scores.shape[1]), scores.shape[1]
+    job.run_ranges(
+        lambda first, last: tangents_in_lanes(
+            scores, directions, sets, tangents, is_hard, first, last
+        ),
+        len(scores),
+        _GRAPHS_PER_TASK,
+        "derivatives of small graphs",
+        len(scores) * _COST * 2.0 ** SmallBatch().log2_seconds(size),
+    )
+    if is_hard.any():
+        tangents[is_hard] = _by_signed_sums(scores[is_hard], directions[is_hard], job)
+    return tangents
+
+
+def _by_signed_sums(scores: FloatArray, directions: FloatArray, job: Job) -> FloatArray:
+    """Return the derivatives by Glynn's formula, and by others where it loses digits."""
     n_graphs, size = scores.shape[:2]
     weights, offsets = np.empty_like(scores), np.empty(n_graphs)
     job.run_ranges(
@@ -148,18 +175,16 @@ def _by_positive_sums(
     scores: FloatArray, directions: FloatArray, residual: float, job: Job
 ) -> FloatArray:
     """Return the derivatives of graphs on which signed sums lost digits."""
-    problem = stacked_problem(scores)
-    is_edge = scores > -np.inf
-    nodes = np.zeros((problem.structure.n_left, 1))
-    along = Directions(directions[is_edge][:, None], nodes, nodes)
-    try:
-        answer = infer_tangents(problem, along, job)
-    except SizeLimitError as err:
+    if scores.shape[1] > MOST_OPEN:
         raise PrecisionError(
             f"derivatives of marginals need a residual of at most {EXACT_TOL:g}, got "
             f"{residual:.2g} at size {scores.shape[1]}, where positive sums would need too "
             "much memory. Make the graphs smaller, or forbid edges that hardly matter."
-        ) from err
+        )
+    problem = stacked_problem(scores)
+    is_edge = scores > -np.inf
+    nodes = np.zeros((problem.structure.n_left, 1))
     found = np.zeros_like(scores)
-    found[is_edge] = answer.edges[:, 0]
+    along = Directions(directions[is_edge][:, None], nodes, nodes)
+    found[is_edge] = infer_tangents(problem, along, job).edges[:, 0]
     return found

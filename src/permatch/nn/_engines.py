@@ -13,7 +13,8 @@ from permatch._types import FloatArray
 from permatch.errors import PrecisionError, SizeLimitError
 from permatch.inference import AbstractEngine, AutoEngine, Glynn, SmallBatch
 from permatch.inference.mixed import choose
-from permatch.inference.square_tangents import infer_square_tangents
+from permatch.inference.square_tangents import infer_square_tangents, log2_seconds
+from permatch.inference.tangent_walks import MOST_OPEN, seconds_of_walks
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.problems import Problem
 from permatch.scores import stacked_problem
@@ -74,31 +75,48 @@ def tangents(
     array([[[0.25]]])
     """
     job = Job(n_jobs, False)
-    if _is_perfect(scores, left, right) and scores.shape[1] <= _LARGE.max_size:
+    if _is_perfect(scores, left, right) and not _pays_to_split(scores):
         edges = infer_square_tangents(scores, d_scores, job)
         return edges, np.zeros_like(left), np.zeros_like(right)
-    problem = as_problem(scores, left, right)
+    problem = as_problem(scores, left, right, MOST_OPEN)
     is_edge = scores > -np.inf
     sides = d_left.reshape(-1, 1), d_right.reshape(-1, 1)
     found = infer_tangents(problem, Directions(d_scores[is_edge][:, None], *sides), job)
+    if found.error:
+        raise SizeLimitError(
+            "permatch.nn is exact, and there is not enough memory for the derivatives of "
+            f"graphs of {scores.shape[1]} x {scores.shape[2]} nodes. Forbid edges that "
+            "hardly matter."
+        )
     edges = np.zeros_like(scores)
     edges[is_edge] = found.edges[:, 0]
     return edges, found.left.reshape(left.shape), found.right.reshape(right.shape)
 
 
-def as_problem(scores: FloatArray, left: FloatArray, right: FloatArray) -> Problem:
-    """Return a batch as a problem that an exact engine can take."""
+def _pays_to_split(scores: FloatArray) -> bool:
+    """Return whether squares with forbidden edges cost less by their components."""
+    size = scores.shape[1]
+    if size <= _SMALL.max_size or scores.min(initial=0.0) > -np.inf:
+        return False
+    seconds = seconds_of_walks(stacked_problem(scores).structure, 1).sum()
+    return size > _LARGE.max_size or seconds < len(scores) * 2.0 ** log2_seconds(size)
+
+
+def as_problem(
+    scores: FloatArray, left: FloatArray, right: FloatArray, largest: int = _AUTO.exact_size
+) -> Problem:
+    """Return a batch as a problem that an exact engine can take, by its largest width."""
     problem = stacked_problem(scores, left, right)
     is_alone = (left == -np.inf) & ~(scores > -np.inf).any(axis=2)
     if is_alone.any() or ((right == -np.inf) & ~(scores > -np.inf).any(axis=1)).any():
         check_alone(problem, [f"graph {g}" for g in range(len(scores))])
-    wide = choose(problem, _AUTO.exact_size, None).wide
+    wide = choose(problem, largest, None).wide
     if len(wide):
         n, k = scores.shape[1:]
         g = int(problem.structure.graph_of_component[wide[0]])
         raise SizeLimitError(
             "permatch.nn is exact, which takes components whose smaller side has at most "
-            f"{_AUTO.exact_size} nodes, within memory; graph {g}, of {n} x {k} nodes, is "
+            f"{largest} nodes, within memory; graph {g}, of {n} x {k} nodes, is "
             "wider. Forbid edges that hardly matter, or use permatch.infer, which "
             "approximates."
         )

@@ -288,19 +288,23 @@ def tangents(*given: Tensor) -> Three:
 )
 def count_partners(matching: Tensor, n_right: int) -> Tensor:
     """Return the number of partners (b, k) of right nodes; refuse what is no matching."""
+    if not matching.numel():
+        return matching.new_zeros((matching.shape[0], n_right))
     counts = matching.new_zeros((matching.shape[0], n_right + 1))
-    # Unmatched nodes, and what is out of range, are counted aside.
-    is_wrong = (matching < -1) | (matching >= n_right)
-    place = torch.where(is_wrong | (matching < 0), n_right, matching)
-    counts.scatter_add_(1, place, torch.ones_like(matching))
-    counts = counts[:, :n_right].clone()
-    if (is_wrong.any() | (counts > 1).any()).item():
-        _refuse(matching, n_right, is_wrong, counts)
+    # Unmatched nodes are counted in front.
+    place = (matching + 1).clamp(0, n_right)
+    counts = counts.scatter_add_(1, place, torch.ones_like(matching))[:, 1:].contiguous()
+    most = counts.amax() if n_right else matching.new_zeros(())
+    ends = torch.stack([*torch.aminmax(matching), most])
+    least, last, most = ends.tolist()  # one look at a device
+    if least < -1 or last >= n_right or most > 1:
+        _refuse(matching, n_right, counts)
     return counts
 
 
-def _refuse(matching: Tensor, n_right: int, is_wrong: Tensor, counts: Tensor) -> None:
+def _refuse(matching: Tensor, n_right: int, counts: Tensor) -> None:
     """Say why some of the matchings are none."""
+    is_wrong = (matching < -1) | (matching >= n_right)
     if is_wrong.any():
         g, i = torch.nonzero(is_wrong)[0].tolist()
         raise InvalidMatchingError(

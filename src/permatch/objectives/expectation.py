@@ -25,7 +25,15 @@ class Curved:
     """Second derivatives times vectors, and how they were computed."""
 
     product: FloatArray  # (n_parameters, k)
-    methods: set[str]
+    methods: frozenset[str]
+    error: float  # relative standard error of what comes from samples, else 0
+
+
+def projected(rows: FloatArray, vectors: FloatArray | None) -> FloatArray:
+    """Return rows (n, p) times vectors (p, k); the rows if there are none."""
+    if vectors is None:
+        return np.ascontiguousarray(rows)
+    return np.einsum("np,pk->nk", rows, vectors)  # not BLAS, as in `FeatureStack`
 
 
 def check_scores(scores: FloatArray) -> None:

@@ -19,8 +19,14 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult
 from permatch.inference.tangents import Directions, infer_tangents
+from permatch.kernels.gram import weighted_gram
 from permatch.labels import KnownEdges
-from permatch.objectives.expectation import Curved, Expectation, check_scores
+from permatch.objectives.expectation import (
+    Curved,
+    Expectation,
+    check_scores,
+    projected,
+)
 from permatch.objectives.parameters import Parameters
 from permatch.problems import Problem, Structure, side_by_side
 
@@ -125,33 +131,40 @@ class FeatureTable:
         return np.concatenate([of_edges, of_nodes], axis=1)
 
     def curve(
-        self, weights: FloatArray, shares: FloatArray, vectors: FloatArray, n_jobs: int
+        self,
+        weights: FloatArray,
+        shares: FloatArray,
+        vectors: FloatArray | None,
+        n_jobs: int,
     ) -> Curved:
         """Return the covariance of features times vectors (p, k), by shares (b,) of graphs.
 
-        That of the consistent problem is subtracted.
+        Itself, (p, p), if there are no vectors.  That of the consistent problem is
+        subtracted.
         """
         problem, job = self.problem(weights), Job(n_jobs)
-        n_edge = self.parameters.n_edge
+        n_edge, n_all = self.parameters.n_edge, len(self.parameters)
+        axes = np.eye(n_all) if vectors is None else vectors
         along = Directions(
-            self.features @ vectors[:n_edge],
-            self.left @ vectors[n_edge:],
-            self.right @ vectors[n_edge:],
+            projected(self.features, axes[:n_edge]),
+            projected(self.left, axes[n_edge:]),
+            projected(self.right, axes[n_edge:]),
         )
         found = infer_tangents(problem, along, job)
-        methods, edges, left, right = {found.method}, found.edges, found.left, found.right
+        edges, left, right = found.edges, found.left, found.right
+        methods, error = found.methods, found.error
         if self.is_open.any():
             some = Directions(along.edges[self.is_open], along.left, along.right)
             known = infer_tangents(self._consistent(problem), some, job)
-            methods.add(known.method)
+            methods, error = methods | known.methods, max(error, known.error)
             edges[self.is_open] -= known.edges
             left -= known.left
             right -= known.right
         structure = self.structure
-        of_nodes = self.left.T @ (shares[structure.graph_of_left, None] * left)
-        of_nodes += self.right.T @ (shares[structure.graph_of_right, None] * right)
-        of_edges = self.features.T @ (shares[self.graph_of_edge, None] * edges)
-        return Curved(np.concatenate([of_edges, of_nodes]), methods)
+        of_nodes = weighted_gram(self.left, structure.graph_of_left, shares, left)
+        of_nodes += weighted_gram(self.right, structure.graph_of_right, shares, right)
+        of_edges = weighted_gram(self.features, self.graph_of_edge, shares, edges)
+        return Curved(np.concatenate([of_edges, of_nodes]), methods, error)
 
     def settled(self) -> "FeatureTable":
         """Return the graphs without the nodes that have an open edge: labels are complete.

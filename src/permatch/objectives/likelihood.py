@@ -7,8 +7,8 @@
 with w the parameters (see `Parameters`), phi_n the features of what is labelled in graph n,
 edges and unmatched nodes, and shares of graphs that sum to one.  The expected features are
 ``sum_ij marginals_ij x_ij`` and those of unmatched nodes likewise.  The penalty leaves the
-intercept out.  Value and gradient are exact if the engine is; the Hessian is that of the
-exact likelihood, and refused where the engine is not exact.
+intercept out.  Value and gradient are exact if the engine is; so is the Hessian, unless
+`Curvature.method` says otherwise.
 
 With complete labels the objective is convex.  Incomplete ones say that the matching is
 one of several, whose log-partition takes the place of ``<w, phi_n>``; then it is not, and
@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from permatch._types import FloatArray
-from permatch.errors import InvalidOptionError, PrecisionError
+from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
 from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.parts import Part
@@ -35,6 +35,8 @@ from permatch.objectives.parts import Part
 _UNSETTLED = 1e-4
 # Seeds asked for stay clear of those that sizes of graphs are told apart by.
 _SEED_STRIDE = 10_000
+# Of a coefficient, between gradients of which the difference is taken.
+_STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,8 @@ class Curvature:
 
     product: FloatArray  # (n_parameters, k); the Hessian if the vectors were those of axes
     method: str  # how the covariances of graphs were computed
+    error: float = 0.0  # relative standard error of a variance, where there are samples
+    is_exact: bool = True  # up to rounding
 
 
 class InexactError(Exception):
@@ -204,27 +208,41 @@ class MatchingLikelihood:
     def curvature(self, coef: FloatArray, vectors: FloatArray | None = None) -> Curvature:
         """Return the second derivatives times vectors (p, k), by default those of axes.
 
-        The sum over parts of the covariance of features.  See `permatch.inference.tangents`
-        for the methods.
+        The sum over parts of the covariance of features; see `permatch.inference.tangents`
+        for the methods.  With an engine that approximates without drawing, second
+        derivatives are those of the approximation, by differences of its gradient.
         """
-        if not self.is_exact:
-            raise InvalidOptionError(
-                "second derivatives need exact inference; "
-                f"{type(self.engine).__name__} is not exact for these graphs. Use "
-                "engine='auto', with budget=None if it approximates to save time, or leave "
-                "out edges until components are small."
+        if not (self.is_exact or self.draws):
+            return self._differences(
+                coef, np.eye(len(coef)) if vectors is None else vectors
             )
-        axes = np.eye(len(coef))
-        along = axes if vectors is None else vectors
-        product = self.alpha * self._penalised[:, None] * along
-        methods: set[str] = set()
+        held = self.alpha * self._penalised
+        along = np.eye(len(coef)) if vectors is None else vectors
+        product = held[:, None] * along
+        methods: frozenset[str] = frozenset()
+        error = 0.0
         for part, share in zip(self.parts, self._shares, strict=True):
-            found = part.curve(coef, share, along, self.n_jobs)
+            found = part.curve(coef, share, vectors, self.n_jobs)
             product += found.product
             methods |= found.methods
+            error = max(error, found.error)
         if vectors is None:
             product = 0.5 * (product + product.T)
-        return Curvature(product, " and ".join(sorted(methods)))
+        return Curvature(product, " and ".join(sorted(methods)), error, error == 0.0)
+
+    def _differences(self, coef: FloatArray, vectors: FloatArray) -> Curvature:
+        """Return central differences of the gradient along vectors."""
+        columns = []
+        for vector in vectors.T:
+            step = _STEP / max(float(np.abs(vector).max()), np.finfo(float).tiny)
+            above, below = (
+                self.evaluate(coef + sign * step * vector).grad for sign in (1.0, -1.0)
+            )
+            columns.append((above - below) / (2.0 * step))
+        product = np.array(columns).T.reshape(vectors.shape)
+        if vectors.shape[0] == vectors.shape[1]:
+            product = 0.5 * (product + product.T)
+        return Curvature(product, "differences of approximate gradients", is_exact=False)
 
 
 def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:

@@ -9,8 +9,14 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
 from permatch.inference.tangents import Directions, infer_tangents
+from permatch.kernels.gram import weighted_gram
 from permatch.labels import KnownEdges
-from permatch.objectives.expectation import Curved, Expectation, check_scores
+from permatch.objectives.expectation import (
+    Curved,
+    Expectation,
+    check_scores,
+    projected,
+)
 from permatch.objectives.parameters import Parameters
 from permatch.scores import stacked_problem
 
@@ -84,9 +90,16 @@ class FeatureStack:
         )
 
     def curve(
-        self, weights: FloatArray, shares: FloatArray, vectors: FloatArray, n_jobs: int
+        self,
+        weights: FloatArray,
+        shares: FloatArray,
+        vectors: FloatArray | None,
+        n_jobs: int,
     ) -> Curved:
-        """Return the covariance of features times vectors (p, k), by shares (b,)."""
+        """Return the covariance of features times vectors (p, k), by shares (b,).
+
+        Itself, (p, p), if there are no vectors.
+        """
         n_edge = self.parameters.n_edge
         features = self.features.reshape(-1, n_edge)
         graphs = np.repeat(np.arange(len(shares)), self.size**2)
@@ -94,12 +107,13 @@ class FeatureStack:
             is_allowed = ~self.forbidden.ravel()
             features, graphs = features[is_allowed], graphs[is_allowed]
         problem = stacked_problem(self.scores(weights))
-        nothing = np.zeros((problem.structure.n_left, vectors.shape[1]))
-        along = Directions(features @ vectors[:n_edge], nothing, nothing)
-        found = infer_tangents(problem, along, Job(n_jobs))
-        product = np.zeros(vectors.shape)
-        product[:n_edge] = features.T @ (shares[graphs, None] * found.edges)
-        return Curved(product, {found.method})
+        along = projected(features, None if vectors is None else vectors[:n_edge])
+        nobody = np.zeros((problem.structure.n_left, along.shape[1]))
+        found = infer_tangents(problem, Directions(along, nobody, nobody), Job(n_jobs))
+        own = weighted_gram(features, graphs, shares, found.edges)
+        n_nodes = self.parameters.n_nodes
+        width = n_nodes if vectors is None else 0
+        return Curved(np.pad(own, ((0, n_nodes), (0, width))), found.methods, found.error)
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine is exact here, as far as is known beforehand."""

@@ -1,11 +1,19 @@
 """Optimizers of functions that return value and gradient."""
 
 from permatch.optimizers.bundle import BundleOptimum, minimize_bundle
-from permatch.optimizers.lbfgs import SOLVERS, BaseOptimum, Optimum, check_solver, minimize
+from permatch.optimizers.lbfgs import (
+    NEWTON,
+    SOLVERS,
+    BaseOptimum,
+    Optimum,
+    check_solver,
+    minimize,
+)
 from permatch.optimizers.newton import minimize_newton
 from permatch.optimizers.noisy import minimize_noisy
 
 __all__ = [
+    "NEWTON",
     "SOLVERS",
     "BaseOptimum",
     "BundleOptimum",

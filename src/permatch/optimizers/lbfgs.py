@@ -37,6 +37,8 @@ _SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
     "bfgs": ("BFGS", {"norm": np.inf, "xrtol": 0.0}),
 }
 SOLVERS = tuple(_SOLVERS)
+#: The solver that takes second derivatives too: `minimize_newton`.
+NEWTON = "newton-cg"
 
 # Noise makes line searches fail; where there is some, they give up sooner (default: 20).
 _FEW_TRIALS = {"lbfgs": {"maxls": 6}}
@@ -147,6 +149,7 @@ def minimize(
     >>> optimum.coef.round(6), optimum.is_converged
     (array([ 1., -2.]), True)
     """
+    check_choice(method, "method", SOLVERS)
     check_solver(method, is_bounded=bounds is not None)
     trace = _Trace(value_and_grad, bounds, tol, on_iteration, is_zero)
     point = trace.clip(np.array(start, dtype=np.float64))
@@ -188,7 +191,7 @@ def minimize(
 
 def check_solver(method: Any, *, is_bounded: bool) -> None:
     """Refuse an unknown solver, or bounds it does not support."""
-    check_choice(method, "solver", SOLVERS)
+    check_choice(method, "solver", (*SOLVERS, NEWTON))
     if is_bounded and method != "lbfgs":
         raise InvalidOptionError(
             f"solver {method!r} does not support bounds on the coefficients. Use "
