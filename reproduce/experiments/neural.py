@@ -36,7 +36,7 @@ class Config:
     width: int = 48
     n_epochs: int = 20
     batch_size: int = 25
-    rates: tuple[float, ...] = (0.01, 0.03, 0.1)
+    rates: tuple[float, ...] = (0.03, 0.1, 0.3)
     decays: tuple[float, ...] = (0.001, 0.1)
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
     seed: int = 0
