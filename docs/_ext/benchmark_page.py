@@ -78,6 +78,8 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _figure(row: dict[str, Any]) -> str:
+    if row["figure"] is None:
+        return ""
     digits = ",.0f" if abs(row["figure"]) >= 1000 else ".3g"
     return f"{row['figure']:{digits}} {row['unit']}"
 

@@ -89,7 +89,7 @@ def test_opcheck():
         torch.library.opcheck(_ops.infer_op, (one, *others))
         direction = (values.clone().requires_grad_() for values in (*along, *sides))
         torch.library.opcheck(_ops.tangents_op, (*problem, *direction))
-    torch.library.opcheck(_ops.matched_edges, (torch.tensor([[0, -1, 1]]), 3))
+    torch.library.opcheck(_ops.count_partners, (torch.tensor([[0, -1, 1]]), 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -40,6 +40,8 @@ class Batch(NamedTuple):
         The mask.
     is_left, is_right : Tensor of shape (b, n), (b, k), or None
         Nodes that are not padding; None: all.
+    is_perfect : bool
+        Whether graphs are known to be squares all of whose nodes must be matched.
     """
 
     scores: Tensor
@@ -49,6 +51,7 @@ class Batch(NamedTuple):
     is_edge: Tensor | None
     is_left: Tensor | None
     is_right: Tensor | None
+    is_perfect: bool = False
 
 
 def as_batch(
@@ -86,7 +89,8 @@ def as_batch(
             _default(table, nodes, others) if values is None else values
             for values, nodes, others in zip(own, (n, k), (k, n), strict=True)
         )
-        return Batch(table, left, right, shape, None, None, None)
+        is_perfect = n == k and own == [None, None]
+        return Batch(table, left, right, shape, None, None, None, is_perfect)
     is_edge = mask.expand(*shape, n, k).reshape(size, n, k)
     return _masked(table, own[0], own[1], shape, is_edge)
 

@@ -25,9 +25,11 @@ from torch import Tensor
 from permatch._validation import MAX_SCORE
 from permatch.errors import (
     DerivativeError,
+    InfeasibleGraphError,
     InfiniteScoreError,
     InvalidMatchingError,
     NaNScoreError,
+    PrecisionError,
 )
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -59,10 +61,14 @@ def infer_op(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) ->
 
 @infer_op.register_kernel("cuda")
 def _infer_cuda(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
-    from permatch.cuda.tensors import infer
+    from permatch.nn._cuda import infer
 
-    check_values(scores, unmatched_left, unmatched_right)
-    return infer(*_contiguous(scores, unmatched_left, unmatched_right))
+    given = scores, unmatched_left, unmatched_right
+    try:
+        return infer(*_contiguous(*given))
+    except (InfeasibleGraphError, PrecisionError):
+        check_values(*given)  # looked at only now: looking takes as long as small graphs
+        raise
 
 
 @torch.library.custom_op(
@@ -90,7 +96,7 @@ def tangents_op(
 
 @tangents_op.register_kernel("cuda")
 def _tangents_cuda(*given: Tensor) -> Three:
-    from permatch.cuda.tensors import tangents
+    from permatch.nn._cuda import tangents
 
     return tangents(*_contiguous(*given))[1:]
 
@@ -276,12 +282,28 @@ def tangents(*given: Tensor) -> Three:
 
 
 @torch.library.custom_op(
-    "permatch::matched_edges",
+    "permatch::count_partners",
     mutates_args=(),
     schema="(Tensor matching, SymInt n_right) -> Tensor",
 )
-def matched_edges(matching: Tensor, n_right: int) -> Tensor:
-    """Return which edges (b, n, k) matchings (b, n) use; refuse what is no matching."""
+def count_partners(matching: Tensor, n_right: int) -> Tensor:
+    """Return the number of partners (b, k) of right nodes; refuse what is no matching."""
+    if not matching.numel():
+        return matching.new_zeros((matching.shape[0], n_right))
+    counts = matching.new_zeros((matching.shape[0], n_right + 1))
+    # Unmatched nodes are counted in front.
+    place = (matching + 1).clamp(0, n_right)
+    counts = counts.scatter_add_(1, place, torch.ones_like(matching))[:, 1:].contiguous()
+    most = counts.amax() if n_right else matching.new_zeros(())
+    ends = torch.stack([*torch.aminmax(matching), most])
+    least, last, most = ends.tolist()  # one look at a device
+    if least < -1 or last >= n_right or most > 1:
+        _refuse(matching, n_right, counts)
+    return counts
+
+
+def _refuse(matching: Tensor, n_right: int, counts: Tensor) -> None:
+    """Say why some of the matchings are none."""
     is_wrong = (matching < -1) | (matching >= n_right)
     if is_wrong.any():
         g, i = torch.nonzero(is_wrong)[0].tolist()
@@ -289,20 +311,16 @@ def matched_edges(matching: Tensor, n_right: int) -> Tensor:
             f"matching must hold right nodes from 0 to {n_right - 1}, or -1 for unmatched "
             f"nodes; got {matching[g, i].item()} at left node {i} of matching {g}."
         )
-    edges = matching[:, :, None] == torch.arange(n_right, device=matching.device)
-    n_partners = edges.sum(dim=1)
-    if (n_partners > 1).any():
-        g, j = torch.nonzero(n_partners > 1)[0].tolist()
-        raise InvalidMatchingError(
-            f"matching must give every right node at most one partner; got right node {j} "
-            f"{int(n_partners[g, j])} times in matching {g}. Use -1 for unmatched nodes."
-        )
-    return edges
+    g, j = torch.nonzero(counts > 1)[0].tolist()
+    raise InvalidMatchingError(
+        f"matching must give every right node at most one partner; got right node {j} "
+        f"{int(counts[g, j])} times in matching {g}. Use -1 for unmatched nodes."
+    )
 
 
-@matched_edges.register_fake
-def _matched_edges_fake(matching: Tensor, n_right: int) -> Tensor:
-    return matching.new_empty((*matching.shape, n_right), dtype=torch.bool)
+@count_partners.register_fake
+def _count_partners_fake(matching: Tensor, n_right: int) -> Tensor:
+    return matching.new_empty((matching.shape[0], n_right))
 
 
 # ---- vmap
@@ -334,5 +352,5 @@ def _unfolded(value: Tensor, size: int) -> Tensor:
     return value.reshape(size, value.shape[0] // max(size, 1), *value.shape[1:])
 
 
-for _op in (infer_op, tangents_op, matched_edges):
+for _op in (infer_op, tangents_op, count_partners):
     _op.register_vmap(_folded(_op))

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from permatch.errors import InvalidMatchingError
 from permatch.nn._batch import Batch, Unmatched, as_batch
+from permatch.nn._ops import count_partners
 from permatch.nn._ops import infer as infer_tensors
-from permatch.nn._ops import matched_edges
 
 
 class Inference(NamedTuple):
@@ -215,26 +215,34 @@ def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
     matching = matching.expand(*shape, n)
     if batch.is_left is not None:
         matching = torch.where(batch.is_left.reshape(*batch.shape, n), matching, -1)
-    edges = matched_edges(matching.to(torch.int64).reshape(-1, n), k)
-    used = (edges, ~edges.any(dim=2), ~edges.any(dim=1))
-    totals, allowed = [], []
-    for indicators, values, is_real in zip(
-        used,
-        (batch.scores, batch.left, batch.right),
-        (None, batch.is_left, batch.is_right),
-        strict=True,
+    matching = matching.to(torch.int64)
+    n_partners = count_partners(matching.reshape(-1, n), k).reshape(*shape, k)
+    is_matched = matching >= 0
+    if batch.is_perfect:  # nothing else to look at
+        chosen = _chosen(batch, matching, shape)
+        is_wrong = (chosen == -torch.inf) | ~is_matched
+        return torch.where(is_wrong, 0.0, chosen).sum(dim=-1), ~is_wrong.any(dim=-1)
+    total, is_possible = 0.0, True
+    for own, is_used, is_real in (
+        (_chosen(batch, matching, shape), is_matched, None),
+        (batch.left.reshape(*batch.shape, n), ~is_matched, batch.is_left),
+        (batch.right.reshape(*batch.shape, k), n_partners == 0, batch.is_right),
     ):
-        picked = indicators.reshape(*shape, *values.shape[1:])
         if is_real is not None:
-            picked = picked & is_real.reshape(*batch.shape, *is_real.shape[1:])
-        own = values.reshape(*batch.shape, *values.shape[1:])
+            is_used = is_used & is_real.reshape(*batch.shape, -1)
         is_forbidden = own == -torch.inf
-        terms = torch.where(picked & ~is_forbidden, own, 0.0)
-        dims = tuple(range(len(shape), terms.ndim))
-        totals.append(terms.sum(dim=dims))
-        allowed.append(~(picked & is_forbidden).any(dim=-1))
-    is_possible = allowed[0].all(dim=-1) & allowed[1] & allowed[2]
-    return totals[0] + totals[1] + totals[2], is_possible
+        total = total + torch.where(is_used & ~is_forbidden, own, 0.0).sum(dim=-1)
+        is_possible = is_possible & ~(is_used & is_forbidden).any(dim=-1)
+    return total, is_possible
+
+
+def _chosen(batch: Batch, matching: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the scores (..., n) of the edges of matchings; anything at unmatched nodes."""
+    n, k = batch.scores.shape[1:]
+    if not k:
+        return batch.scores.new_zeros((*shape, n))
+    scores = batch.scores.reshape(*batch.shape, n, k).expand(*shape, n, k)
+    return scores.gather(-1, matching.clamp(min=0)[..., None])[..., 0]
 
 
 def _check_matching(matching: Tensor, n: int, scores: Tensor) -> None:
