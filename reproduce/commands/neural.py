@@ -42,7 +42,7 @@ def neural(
 
     config = Config.quick() if quick else Config()
     path = make_folder(out) / ("neural-quick.json" if quick else "neural.json")
-    start, threads = time.perf_counter(), torch.get_num_threads()
+    start, threads = time.process_time(), torch.get_num_threads()
     torch.set_num_threads(1)  # small tensors: more threads would wait for each other
     try:
         with progress("networks") as show:
@@ -53,7 +53,7 @@ def neural(
         "permatch": __version__,
         "is_quick": quick,
         "date": datetime.now(tz=UTC).date().isoformat(),
-        "seconds": time.perf_counter() - start,
+        "seconds": time.process_time() - start,
         "config": asdict(config),
         "rows": rows,
     }

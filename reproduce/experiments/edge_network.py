@@ -174,7 +174,7 @@ def train(
     objective, _ = LOSSES[loss]
     seconds = []
     for _ in range(n_epochs):
-        start = time.perf_counter()
+        start = time.process_time()
         for some in torch.randperm(len(pairs.mask)).split(batch_size):
             batch = Padded(*(values[some] for values in pairs))
             value = objective(network(batch.left, batch.right), batch)
@@ -182,7 +182,7 @@ def train(
             value.backward()
             optimizer.step()
             schedule.step()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return Fit(network, seconds)
 
 
