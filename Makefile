@@ -66,10 +66,12 @@ format: $(VENV)/dev.stamp  ## format the code and apply safe fixes
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(RUN) benchmarks $(BENCH_ARGS)
 
-# DATA=folder contains the data, QUICK=1 runs small experiments, ONLY=house runs just one.
+# DATA=folder contains the data, QUICK=1 runs small experiments, ONLY=house runs just one,
+# with DEVICE=cuda on a GPU.
 reproduce: $(VENV)/reproduce.stamp  ## repeat the paper's experiments; DATA=folder QUICK=1 ONLY=house OUT=results
 	@$(RUN) reproduce $(or $(ONLY),all) --out '$(OUT)' $(if $(QUICK),--quick) \
-	  $(if $(DATA),$(if $(filter silhouettes,$(ONLY)),,--data '$(DATA)'))
+	  $(if $(DATA),$(if $(filter silhouettes neural,$(ONLY)),,--data '$(DATA)')) \
+	  $(if $(DEVICE),--device '$(DEVICE)')
 
 # Always from scratch: the reference shows the docstrings of the current code.
 docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html

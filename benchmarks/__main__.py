@@ -27,6 +27,8 @@ NAMES = (
     "parts",
     "footprint",
 )
+#: Those that need a GPU run only when they are named.
+ON_GPU = ("gpu",)
 
 
 def main() -> int:
@@ -34,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repeats, smaller sizes")
     parser.add_argument(
-        "--only", choices=NAMES, action="append", help="run this one (repeatable)"
+        "--only", choices=NAMES + ON_GPU, action="append", help="run this one (repeatable)"
     )
     parser.add_argument(
         "--out",

@@ -41,7 +41,7 @@ class Row:
     rival: str
     ours: str
     theirs: str
-    figure: float
+    figure: float | None
     unit: str
     target: float | None
     is_lower_better: bool = True
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def is_met(self) -> bool | None:
-        if self.target is None:
+        if self.target is None or self.figure is None:
             return None
         if self.is_lower_better:
             return bool(self.figure <= self.target)
@@ -150,8 +150,10 @@ def show(reports: list[Report], console: Console) -> None:
             sign = "<=" if row.is_lower_better else ">="
             target = f"{sign} {row.target:g}" if row.target is not None else ""
             verdict = {True: "met", False: "NOT MET", None: ""}[row.is_met]
-            digits = ",.0f" if abs(row.figure) >= 1000 else ".3g"
-            figure = f"{row.figure:{digits}} {row.unit}"
+            figure = ""
+            if row.figure is not None:
+                digits = ",.0f" if abs(row.figure) >= 1000 else ".3g"
+                figure = f"{row.figure:{digits}} {row.unit}"
             table.add_row(
                 row.what, row.ours, row.rival, row.theirs, figure, target, verdict,
                 row.accuracy, row.spread,

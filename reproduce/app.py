@@ -9,6 +9,7 @@ from reproduce.commands.alpha import alpha
 from reproduce.commands.everything import everything
 from reproduce.commands.house import house
 from reproduce.commands.linking import linking
+from reproduce.commands.neural import neural
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
 from reproduce.commands.silhouettes import silhouettes
 from reproduce.commands.tracking import tracking
@@ -43,7 +44,7 @@ app = typer.Typer(
 def reproduce() -> None:
     """Repeat the experiments of the paper, and those beyond it.
 
-    The silhouettes need no data.  The house experiment needs the CMU House
+    The silhouettes and the network need no data.  The house experiment needs the CMU House
     frames, linking the tables of DBLP-ACM, tracking the boxes of TUD-Campus,
     the others the LETOR folders.  Set their location with --data DIR or the
     environment variable PERMATCH_DATA.  The default command is all.
@@ -65,6 +66,7 @@ app.command(cls=Command)(house)
 app.command(cls=Command)(linking)
 app.command(cls=Command)(tracking)
 app.command(cls=Command)(alpha)
+app.command(cls=Command)(neural)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

@@ -16,6 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import permatch as pm
+from permatch.cuda.driver import available
 from permatch.inference import AbstractEngine
 
 # What the engines promise: absolute error of the log-partition and of a marginal.
@@ -51,6 +52,10 @@ ENGINES = [
     EngineCase(pm.Ryser()),
     EngineCase(pm.Enumeration(), largest=9),
 ]
+# Exact engines that need a GPU: where there is one, they inherit all tests too.
+ON_GPU = [EngineCase(pm.GlynnCuda())]
+if available() is None:
+    ENGINES += ON_GPU
 ENGINES_WITH_MARGINALS = [case for case in ENGINES if case.has_marginals]
 
 # Engines that are not exact, with options that make them quick and leave work for them.

@@ -67,7 +67,13 @@ def test_every_name_of_a_room_is_described_once(room):
     assert not described & mentioned
 
 
-@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_of_nn_is_described():
+    pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+    described, _ = listed("nn")
+    assert described == set(pm.nn.__all__)
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "nn"])
 def test_every_room_is_in_the_table_of_the_reference(room):
     assert f"]({room}.rst)" in (DOCS / "api" / "index.md").read_text(encoding="utf-8")
 
@@ -184,6 +190,8 @@ def test_a_page_shows_what_its_code_prints(path):
     for name in ("stonesoup", "splink"):
         if path.stem.endswith(name):
             pytest.importorskip(name)
+    if path.stem == "neural_matching":
+        pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
     if path.stem == "commands" and not typer.__version__.startswith(f"{TYPER}."):
         pytest.skip(f"the page of commands is made with typer {TYPER}")
     text, pictures = page_text.refreshed(path)

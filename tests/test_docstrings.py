@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -31,7 +32,9 @@ def accepted(thing: Any) -> list[str]:
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Yield every public function, class and method with a signature of its own."""
-    rooms = permatch, inference, decoding, metrics, datasets, features, tracking
+    rooms = [permatch, inference, decoding, metrics, datasets, features, tracking]
+    if find_spec("torch"):
+        rooms.append(permatch.nn)
     for module in rooms:
         for name in module.__all__:
             thing = getattr(module, name)

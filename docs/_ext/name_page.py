@@ -8,7 +8,7 @@ from types import ModuleType
 
 INDEX = Path(__file__).resolve().parents[1] / "api" / "index.md"
 #: What needs packages that need not be there.
-_LEFT_OUT = {"integrations"}
+_LEFT_OUT = {"integrations", "nn"}
 
 
 def page() -> str:

@@ -4,10 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from permatch.cli.shared.options import Debug, make_folder
+from permatch.cuda.driver import require_device
 from reproduce.commands.steps import (
     Jobs,
     Out,
@@ -27,22 +29,27 @@ _HEADINGS = {
     "unweighted": "unweighted",
     "map": "MAP, Bethe",
     "map_drawn": "MAP, sampled",
+    "map_exact": "MAP, exact",
     "max_margin": "max-margin",
 }
-_LEARNERS = ("map", "map_drawn", "max_margin")
-_FIELDS = [
-    "gap",
-    "n_train",
-    "n_test",
-    *_HEADINGS,
-    *(f"{method}_error" for method in _HEADINGS),
-    *(f"{method}_alpha" for method in _LEARNERS),
-    *(f"{method}_seconds" for method in _LEARNERS),
-    "check_largest",
-    "check_misplaced",
-    "check_sampler_error",
-    "check_n_pairs",
-]
+
+
+def _fields(methods: tuple[str, ...]) -> list[str]:
+    """Return the columns of the table."""
+    learners = methods[1:]
+    return [
+        "gap",
+        "n_train",
+        "n_test",
+        *methods,
+        *(f"{method}_error" for method in methods),
+        *(f"{method}_alpha" for method in learners),
+        *(f"{method}_seconds" for method in learners),
+        "check_largest",
+        "check_misplaced",
+        "check_sampler_error",
+        "check_n_pairs",
+    ]
 
 
 def house(
@@ -56,6 +63,14 @@ def house(
     quick: Annotated[bool, quick_option("Only gaps 50 and 90, and fewer alphas.")] = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="cpu, or cuda: on an NVIDIA GPU, MAP is also fitted with exact gradients.",
+        ),
+    ] = "cpu",
     debug: Debug = False,
 ) -> None:
     """Match the landmarks of the CMU House, frames 0 to 90 apart.
@@ -68,7 +83,8 @@ def house(
     Graphs of 30 nodes are too large for exact gradients in every step, so MAP
     is fitted twice: with the Bethe approximation, which is smooth but may be
     wrong for single edges, and with sampled gradients of known error.  The
-    page reports the error of the approximation.
+    page reports the error of the approximation.  On a GPU (--device cuda)
+    MAP is fitted with exact gradients too.
 
     Writes the rows (house.jsonl), the figure (.png, .svg), the table (.csv)
     and a page with all results (.html).  You can stop at any time with
@@ -84,7 +100,9 @@ def house(
 
     need("reproduce house", matplotlib="plots")
     config = Config.quick() if quick else Config()
-    config = replace(config, data=None if data is None else str(data))
+    config = replace(config, data=None if data is None else str(data), device=device)
+    if device == "cuda":
+        require_device()
     find_folder(config.data)  # no folder for results where there is nothing to do
     finish(house_part(config, make_folder(out), quick, jobs))
 
@@ -100,7 +118,7 @@ def house_part(config: "Config", folder: Path, is_quick: bool, jobs: int) -> Par
     stem = folder / ("house-quick" if is_quick else "house")
 
     def write(rows: list[dict[str, Any]], summary: list[dict[str, Any]]) -> None:
-        write_csv(stem.with_suffix(".csv"), _FIELDS, summary)
+        write_csv(stem.with_suffix(".csv"), _fields(config.methods), summary)
         draw(stem, lambda axes: gap_curve(summary, axes), width=6.0, height=4.0)
         house_page(config, frames, rows).write(stem.with_suffix(".html"))
 
@@ -111,21 +129,24 @@ def house_part(config: "Config", folder: Path, is_quick: bool, jobs: int) -> Par
         start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
         summarise=summarise,
         write=write,
-        report=lambda console, summary: _report(console, frames.size, summary),
+        report=lambda console, summary: _report(
+            console, frames.size, config.methods, summary
+        ),
         has_page=True,
     )
 
 
-def _report(console: Console, size: int, summary: list[dict[str, Any]]) -> None:
+def _report(
+    console: Console, size: int, methods: tuple[str, ...], summary: list[dict[str, Any]]
+) -> None:
     """Print a line per gap and a column per method."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("gap", *_HEADINGS.values(), "test pairs", "time"):
+    headings = [_HEADINGS[method] for method in methods]
+    for heading in ("gap", *headings, "test pairs", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in summary:
-        seconds = sum(line[f"{method}_seconds"] for method in _LEARNERS)
-        losses = (
-            _with_error(line[method], line[f"{method}_error"]) for method in _HEADINGS
-        )
+        seconds = sum(line[f"{method}_seconds"] for method in methods[1:])
+        losses = (_with_error(line[method], line[f"{method}_error"]) for method in methods)
         table.add_row(str(line["gap"]), *losses, str(line["n_test"]), f"{seconds:.0f} s")
     console.print(table)
     note = (

@@ -7,11 +7,12 @@ contexts.
     unweighted   coef = -1 for every feature, no learning
     map          maximum a posteriori, gradients of the Bethe approximation
     map_drawn    maximum a posteriori, gradients from weighted draws (nesting)
+    map_exact    maximum a posteriori, exact gradients; on a GPU only
     max_margin   structured hinge with the Hamming loss
 
-Graphs of 30 landmarks are too large for an exact likelihood in every step of a fit.  How
-far the Bethe approximation is off where its fit ended is measured on some of the test
-pairs, against draws that come with standard errors.
+On a processor, graphs of 30 landmarks are too large for an exact likelihood in every step
+of a fit.  How far the Bethe approximation is off where its fit ended is measured on some of
+the test pairs, against draws that come with standard errors.
 """
 
 import time
@@ -21,9 +22,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from permatch._validation import check_count
+from permatch._validation import check_choice, check_count
 from permatch.errors import InvalidOptionError
-from permatch.inference import Bethe, Nesting
+from permatch.inference import Bethe, GlynnCuda, Nesting
 from permatch.pages.demo_learning import quiet_fit
 from reproduce.experiments.house_fits import (
     Fit,
@@ -38,6 +39,7 @@ from reproduce.experiments.rows import Plan, Row, experiment, fingerprint
 #: What together names a row.
 KEY = ("config", "gap", "method")
 METHODS = ("unweighted", "map", "map_drawn", "max_margin")
+ON_GPU = ("map_exact",)
 
 #: Half decades, so wide that validation seldom chooses the first or the last.
 MAP_ALPHAS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
@@ -74,6 +76,8 @@ class Config:
         Seed of all draws; nothing else is random.
     data : str, optional
         Where to look for the frames; None looks where ``PERMATCH_DATA`` says.
+    device : {"cpu", "cuda"}
+        With "cuda", one more method is fitted: with exact gradients.
     """
 
     gaps: tuple[int, ...] = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -86,9 +90,11 @@ class Config:
     check_tol: float = 0.01
     seed: int = 0
     data: str | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         check_count(self.seed, "seed", 0)
+        check_choice(self.device, "device", ("cpu", "cuda"))
         check_count(self.n_draws, "n_draws", 1)
         check_count(self.n_checked, "n_checked", 0)
         for name in ("gaps", "map_alphas", "margin_alphas"):
@@ -127,13 +133,18 @@ class Config:
             data=data,
         )
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that are compared."""
+        return METHODS + (ON_GPU if self.device == "cuda" else ())
+
     def fingerprint(self, house: House) -> str:
         """Return what names this configuration, on this data, in its rows.
 
-        Gaps are left out, since rows are named by their own, and so is the place where the
-        data was found, since it is named by its content.
+        Gaps and devices are left out, since rows are named by gap and method, and so is
+        the place where the data was found, since it is named by its content.
         """
-        left_out = ("gaps", "data")
+        left_out = ("gaps", "data", "device")
         return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=house.digest)
 
 
@@ -165,7 +176,7 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
         )
     return Plan(
         config.fingerprint(house),
-        [(gap, method) for gap in config.gaps for method in METHODS],
+        [(gap, method) for gap in config.gaps for method in config.methods],
         lambda key, show: _measure(config, house, key, n_jobs),
         lambda key: (n_frames - key["gap"]) * _COSTS.get(key["method"], 1.0),
     )
@@ -226,6 +237,8 @@ def _learn(config: Config, house: House, gap: int, method: str, n_jobs: int | No
         alphas = config.margin_alphas
         return learn_margin(train, validation, alphas, config.margin_tol, n_jobs)
     engine = Bethe()
-    if method == "map_drawn":
+    if method == "map_exact":
+        engine = GlynnCuda()
+    elif method == "map_drawn":
         engine = Nesting(n_samples=config.n_draws, random_state=config.seed)
     return learn_map(train, validation, config.map_alphas, engine, config.map_tol, n_jobs)

@@ -13,8 +13,10 @@ from reproduce.experiments.house_frames import House
 from reproduce.experiments.rows import Row
 from reproduce.plots.house import HOUSE_STYLES, gap_curve, matched_landmarks
 
-_LABELS = {method: style[0] for method, style in HOUSE_STYLES.items()}
-_LEARNERS = tuple(method for method in HOUSE_STYLES if method != "unweighted")
+
+def _labels(config: Config) -> dict[str, str]:
+    """Return the methods that were compared, with their names."""
+    return {m: style[0] for m, style in HOUSE_STYLES.items() if m in config.methods}
 
 
 def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
@@ -50,22 +52,24 @@ def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
         "by their standard deviation over the training pairs."
     )
     page.add_heading("Loss by gap")
-    _add_losses(page, lines, rows)
+    _add_losses(page, _labels(config), lines, rows)
     page.add_heading("One pair before and after learning")
     _add_example(page, house, rows)
     page.add_heading("Accuracy of the likelihood")
     _add_check(page, config, house, lines)
     page.add_heading("Chosen penalties and times")
-    _add_choices(page, rows)
+    _add_choices(page, _labels(config), rows)
     page.add_heading("Run it yourself")
     _add_commands(page, config, rows)
     return page
 
 
-def _add_losses(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
+def _add_losses(
+    page: Page, labels: dict[str, str], lines: list[Row], rows: Sequence[Row]
+) -> None:
     words = "; ".join(
         f"at a gap of {line['gap']} "
-        + ", ".join(f"{_LABELS[m]} {line[m]:.3f}" for m in _LABELS)
+        + ", ".join(f"{labels[m]} {line[m]:.3f}" for m in labels)
         for line in lines
     )
     with drawing(7.5, 4.4) as (figure, axes):
@@ -78,11 +82,11 @@ def _add_losses(page: Page, lines: list[Row], rows: Sequence[Row]) -> None:
         )
     page.add_html(
         table(
-            ["gap", *_LABELS.values(), "training pairs", "test pairs"],
+            ["gap", *labels.values(), "training pairs", "test pairs"],
             [
                 [
                     line["gap"],
-                    *(_loss(line[m], line[f"{m}_error"]) for m in _LABELS),
+                    *(_loss(line[m], line[f"{m}_error"]) for m in labels),
                     line["n_train"],
                     line["n_test"],
                 ]
@@ -147,12 +151,12 @@ def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:
 
 def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> None:
     page.add_text(
-        f"The exact likelihood of a graph of {house.size} nodes takes seconds, and a fit "
-        "needs it thousands of times. Both maximum a posteriori fits are therefore "
-        "approximate. The Bethe approximation is smooth, deterministic and fast, but has "
-        "no error estimate. Sampled gradients (nesting importance sampling, "
-        f"{config.n_draws} draws per graph at the end of a fit) are unbiased and have "
-        "standard errors."
+        f"The exact likelihood of a graph of {house.size} nodes takes seconds on a "
+        "processor, and a fit needs it thousands of times. Both maximum a posteriori fits "
+        f"are therefore approximate{_beside_exact(config)}. The Bethe "
+        "approximation is smooth, deterministic and fast, but has no error estimate. "
+        f"Sampled gradients (nesting importance sampling, {config.n_draws} draws per graph "
+        "at the end of a fit) are unbiased and have standard errors."
     )
     checked = [line for line in lines if line.get("check_largest") is not None]
     if not checked:
@@ -190,17 +194,18 @@ def _add_check(page: Page, config: Config, house: House, lines: list[Row]) -> No
     page.add_text(text)
 
 
-def _add_choices(page: Page, rows: Sequence[Row]) -> None:
+def _add_choices(page: Page, labels: dict[str, str], rows: Sequence[Row]) -> None:
+    learners = [method for method in labels if method != "unweighted"]
     by_key = {(row["gap"], row["method"]): row for row in rows}
     gaps = sorted({row["gap"] for row in rows})
     page.add_html(
         table(
-            ["gap", *(f"{_LABELS[m]}: alpha" for m in _LEARNERS)]
-            + [f"{_LABELS[m]}: time" for m in _LEARNERS],
+            ["gap", *(f"{labels[m]}: alpha" for m in learners)]
+            + [f"{labels[m]}: time" for m in learners],
             [
                 [gap]
-                + [_alpha(by_key[gap, m]) for m in _LEARNERS]
-                + [f"{by_key[gap, m]['seconds']:.0f}\u00a0s" for m in _LEARNERS]
+                + [_alpha(by_key[gap, m]) for m in learners]
+                + [f"{by_key[gap, m]['seconds']:.0f}\u00a0s" for m in learners]
                 for gap in gaps
             ],
             "Penalty (alpha) chosen on the validation pairs, and time for all penalties.",
@@ -211,7 +216,7 @@ def _add_choices(page: Page, rows: Sequence[Row]) -> None:
     n_open = sum(not row.get("is_converged", True) for row in rows)
     errors = [row["gradient_error"] for row in rows if row["method"] == "map_drawn"]
     page.add_text(
-        f"*: at an end of the grid ({n_edge} of {len(gaps) * len(_LEARNERS)} choices); if "
+        f"*: at an end of the grid ({n_edge} of {len(gaps) * len(learners)} choices); if "
         "all losses are zero the strongest penalty is chosen. "
         + (
             "All chosen fits converged. "
@@ -242,6 +247,12 @@ def _add_commands(page: Page, config: Config, rows: Sequence[Row]) -> None:
                 "print(model.alpha_, 1 - model.score(*test), model.gradient_error_)",
             ]
         )
+    )
+
+
+def _beside_exact(config: Config) -> str:
+    return (
+        "; a third one with exact gradients ran on a GPU" if config.device == "cuda" else ""
     )
 
 

@@ -19,6 +19,7 @@ HOUSE_STYLES = {
     "unweighted": STYLES["unweighted"],
     "map": ("MAP, Bethe gradients", BLUE, "o", "-"),
     "map_drawn": ("MAP, sampled gradients", GREEN, "^", "-."),
+    "map_exact": ("MAP, exact gradients", "black", "s", ":"),
     "max_margin": STYLES["max_margin"],
 }
 

@@ -11,6 +11,8 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from typer.testing import CliRunner
 
+import permatch as pm
+from permatch.cuda.driver import available
 from permatch.errors import InvalidOptionError, InvalidPointsError
 from reproduce.app import app
 from reproduce.experiments import cmu_house as experiment
@@ -295,3 +297,25 @@ def test_the_losses_on_the_house_are_what_is_promised():
         assert line["map_drawn"] <= promised[gap]
         assert line["max_margin"] <= promised[gap]
         assert line["check_sampler_error"] < 0.01
+
+
+def test_on_a_gpu_exact_gradients_are_added(quick, root, tmp_path, monkeypatch):
+    # Where there is none, the exact engine of the processor stands in: the house is small.
+    monkeypatch.setattr("reproduce.commands.house.require_device", lambda: None)
+    monkeypatch.setattr(experiment, "GlynnCuda", pm.Glynn)
+    arguments = ["house", "--quick", "--data", str(root), "--out", str(tmp_path)]
+    done = runner.invoke(app, [*arguments, "--device", "cuda"])
+    assert done.exit_code == 0, done.output
+    assert "MAP, exact" in done.stdout
+    rows = read_rows(tmp_path / "house-quick.jsonl")
+    exact = [row for row in rows if row["method"] == "map_exact"]
+    assert [row["gradient_error"] for row in exact] == [0.0] * len(exact) != []
+    assert "exact gradients ran on a GPU" in (tmp_path / "house-quick.html").read_text()
+
+
+@pytest.mark.skipif(available() is None, reason="there is a GPU here")
+def test_without_a_gpu_the_device_is_refused(root, tmp_path):
+    arguments = ["house", "--data", str(root), "--out", str(tmp_path)]
+    done = runner.invoke(app, [*arguments, "--device", "cuda"])
+    assert done.exit_code != 0
+    assert "requires an NVIDIA GPU" in done.output + str(done.exception)

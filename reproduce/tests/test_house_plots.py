@@ -13,7 +13,7 @@ LINES = [
     {"gap": gap, "n_test": 7}
     | {method: loss * gap for method, loss in zip(HOUSE_STYLES, rates, strict=True)}
     | {f"{method}_error": 0.01 for method in HOUSE_STYLES}
-    for gap, rates in ((90, (6e-3, 2e-3, 1e-3, 1e-3)), (50, (3e-3, 1e-3, 1e-3, 1e-3)))
+    for gap, rates in ((90, (6e-3, 2e-3, 1e-3, 1e-3, 1e-3)), (50, (3e-3, *[1e-3] * 4)))
 ]
 
 

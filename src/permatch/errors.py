@@ -52,6 +52,14 @@ class PrecisionError(PermatchError, ArithmeticError):
     """An engine's own check found that its answer lost too many digits."""
 
 
+class DeviceError(PermatchError, RuntimeError):
+    """There is no GPU to compute on, or its driver failed."""
+
+
+class DerivativeError(PermatchError, NotImplementedError):
+    """A derivative of higher order than there is a formula for."""
+
+
 class InvalidMatchingError(PermatchError, ValueError):
     """A matching that gives a node two partners, or knowledge that contradicts itself."""
 

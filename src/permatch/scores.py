@@ -6,6 +6,7 @@ values on its edges and nodes back into the form that was given.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -188,6 +189,8 @@ def check_problem(
 
 # Entries of a dense graph whose structure is worth keeping for the next of its shape.
 _FEW_ENTRIES = 1 << 13
+# The same for stacks, of which few are kept.
+_MANY_ENTRIES = 1 << 20
 
 
 def _is_complete(graph: Any) -> bool:
@@ -224,16 +227,45 @@ def settled_scores(scores: Any) -> Any:
     return array
 
 
-def stacked_problem(scores: FloatArray) -> Problem:
-    """Return dense squares (b, m, m) whose nodes must all be matched as a problem."""
-    n_graphs, size = scores.shape[:2]
-    graphs, _, cols = np.nonzero(scores > -np.inf)
-    counts = (scores > -np.inf).sum(axis=2).ravel()
-    starts = _starts(counts)
-    nodes = np.arange(n_graphs + 1) * size
-    must = np.full(n_graphs * size, -np.inf)
-    structure = Structure(starts, graphs * size + cols, nodes, nodes)
-    return Problem(structure, scores[scores > -np.inf], must, must)
+def stacked_problem(
+    scores: FloatArray,
+    unmatched_left: FloatArray | None = None,
+    unmatched_right: FloatArray | None = None,
+) -> Problem:
+    """Return dense graphs (b, n, k) as a problem; ``-inf`` where no edge is.
+
+    Scores of staying unmatched, (b, n) and (b, k), are ``-inf`` by default: all nodes must
+    be matched.
+    """
+    n_graphs, n, k = scores.shape
+    is_edge = scores > -np.inf
+    left, right = (
+        np.full(n_graphs * size, -np.inf) if values is None else values.ravel()
+        for size, values in ((n, unmatched_left), (k, unmatched_right))
+    )
+    if is_edge.all() and scores.size <= _MANY_ENTRIES:
+        return Problem(dense_structure(n_graphs, n, k), scores.ravel(), left, right)
+    graphs, _, cols = np.nonzero(is_edge)
+    structure = Structure(
+        _starts(is_edge.sum(axis=2).ravel()),
+        graphs * k + cols,
+        np.arange(n_graphs + 1) * n,
+        np.arange(n_graphs + 1) * k,
+    )
+    return Problem(structure, scores[is_edge], left, right)
+
+
+@lru_cache(maxsize=4)
+def dense_structure(n_graphs: int, n_left: int, n_right: int) -> Structure:
+    """Return the structure of equal graphs with all edges, kept for the next of them."""
+    graphs = np.arange(n_graphs)
+    cols = np.tile(np.arange(n_right), (n_graphs, n_left, 1))
+    return Structure(
+        np.arange(n_graphs * n_left + 1) * n_right,
+        (cols + n_right * graphs[:, None, None]).ravel(),
+        np.arange(n_graphs + 1) * n_left,
+        np.arange(n_graphs + 1) * n_right,
+    )
 
 
 def _starts(counts: IntArray) -> IntArray:

@@ -147,7 +147,7 @@ def test_engines_are_written_by_name_and_options(data, tmp_path):
     document = json.loads((tmp_path / "model.json").read_text())
     assert document["params"]["engine"] == {
         "engine": "glynn",
-        "options": {"max_size": 30, "tol": 1e-9},
+        "options": {"max_size": 30, "tol": 1e-9, "device": "cpu"},
     }
 
 

@@ -12,6 +12,7 @@ from permatch.inference.answer import CERTIFICATES
 from tests.helpers import (
     APPROXIMATE,
     ENGINES,
+    ON_GPU,
     PARTIAL_ONLY,
     EngineCase,
     random_scores,
@@ -50,9 +51,9 @@ def assert_same(found, other, shift=0.0):
 
 
 def test_the_tables_name_every_engine():
-    named = {case.engine.name for case in ENGINES + APPROXIMATE + PARTIAL_ONLY}
+    named = {case.engine.name for case in ENGINES + ON_GPU + APPROXIMATE + PARTIAL_ONLY}
     assert named == set(pm.inference.ENGINES)
-    exact = {case.engine.name for case in ENGINES} - {"auto"}
+    exact = {case.engine.name for case in ENGINES + ON_GPU} - {"auto"}
     assert exact == set(pm.inference.EXACT_ENGINES)
 
 

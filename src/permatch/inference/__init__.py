@@ -10,6 +10,7 @@ from permatch.inference.enumeration import Enumeration, all_matchings
 from permatch.inference.exact import reduce_scores
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
+from permatch.inference.glynn_cuda import GlynnCuda
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
 from permatch.inference.path_tree import PathTree
@@ -42,6 +43,7 @@ __all__ = [
     "Frontier",
     "FrontierSamples",
     "Glynn",
+    "GlynnCuda",
     "HuberLaw",
     "InferenceResult",
     "MatchingSamples",

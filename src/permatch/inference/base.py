@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,7 +31,13 @@ from permatch._validation import (
     like_others,
     no_perfect_matching,
 )
-from permatch.errors import InfeasibleGraphError, InvalidOptionError, SizeLimitError
+from permatch.cuda.dlpack import is_on_gpu
+from permatch.errors import (
+    DeviceError,
+    InfeasibleGraphError,
+    InvalidOptionError,
+    SizeLimitError,
+)
 from permatch.inference._limits import advice_for, is_worth_allowing
 from permatch.inference._samples import Samples
 from permatch.inference._words import bytes_in_words, seconds_in_words
@@ -99,7 +105,7 @@ class AbstractEngine(ABC):
     >>> isinstance(Glynn(), AbstractEngine)
     True
     >>> Glynn(max_size=20)
-    Glynn(max_size=20, tol=1e-10)
+    Glynn(max_size=20, tol=1e-10, device='cpu')
     """
 
     max_size: int = 0
@@ -156,6 +162,10 @@ class AbstractEngine(ABC):
         capacities = {"capacity_left": capacity_left, "capacity_right": capacity_right}
         is_matching = capacity_left is None and capacity_right is None
         is_perfect = is_matching and unmatched_left is None and unmatched_right is None
+        if not isinstance(scores, np.ndarray) and is_on_gpu(scores):
+            if not is_perfect:
+                raise _not_on_gpu("unmatched scores and capacities")
+            return self._infer_on_gpu(scores, job)
         batch = check_batch(scores, check=check) if is_perfect else None
         if batch is None:
             problem, layout = check_problem(
@@ -197,6 +207,10 @@ class AbstractEngine(ABC):
         except SystemError as err:
             raise interrupt_of(err) from None
         return answer.told(seconds=time.perf_counter() - start)
+
+    def _infer_on_gpu(self, scores: Any, job: Job) -> InferenceResult:
+        """Solve squares that lie on a GPU, all of whose nodes must be matched."""
+        raise _not_on_gpu(type(self).__name__)
 
     def _infer_links(self, problem: Problem, job: Job) -> InferenceResult:
         """Solve a problem with capacities, if it can be done by what the engine solves."""
@@ -396,3 +410,11 @@ def check_feasible(offsets: FloatArray, scores: FloatArray, members: IntArray) -
     )
     name += like_others(int(is_infeasible.sum()))
     raise no_perfect_matching(scores[first], name)
+
+
+def _not_on_gpu(what: str) -> DeviceError:
+    return DeviceError(
+        f"the scores lie on a GPU, where permatch.infer does not support {what}. Use "
+        "engine='glynn_cuda' for perfect matchings, permatch.nn for PyTorch tensors of any "
+        "kind, or copy the scores to the processor."
+    )

@@ -131,9 +131,13 @@ class SignedSumEngine(ScaledEngine):
                 f"{self.tol!r}."
             )
 
+    def tol_at(self, size: int) -> float:
+        """Return the largest residual accepted for graphs of a size."""
+        return self.tol
+
     def _mend(self, weights: FloatArray, found: Found, job: Job) -> tuple[int, bool]:
         permanents, marginals, residuals = found
-        is_poor = ~(residuals <= self.tol)
+        is_poor = ~(residuals <= self.tol_at(weights.shape[1]))
         is_exact = bool((residuals[~is_poor] <= EXACT_TOL).all())
         if not is_poor.any():
             return 0, is_exact

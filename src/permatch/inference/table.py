@@ -12,6 +12,7 @@ from permatch.inference.bethe import Bethe
 from permatch.inference.enumeration import Enumeration
 from permatch.inference.frontier import Frontier
 from permatch.inference.glynn import Glynn
+from permatch.inference.glynn_cuda import GlynnCuda
 from permatch.inference.huber_law import HuberLaw
 from permatch.inference.nesting import Nesting
 from permatch.inference.path_tree import PathTree
@@ -29,6 +30,7 @@ ENGINES: dict[str, type[AbstractEngine]] = {
         AutoEngine,
         SmallBatch,
         Glynn,
+        GlynnCuda,
         SubsetDP,
         Frontier,
         Ryser,
@@ -57,7 +59,7 @@ def find_engine(engine: str | AbstractEngine) -> AbstractEngine:
     Examples
     --------
     >>> find_engine("glynn")
-    Glynn(max_size=30, tol=1e-10)
+    Glynn(max_size=30, tol=1e-10, device='cpu')
     """
     if isinstance(engine, AbstractEngine):
         return engine

@@ -125,6 +125,11 @@ class WholeListLikelihood:
 
     def value_and_slope(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss and its derivative by every score."""
+        losses, slope = self.losses_and_slope(scores)
+        return math.fsum(losses * self.query_weights), slope * self._weights
+
+    def losses_and_slope(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the loss of every query, unweighted, and its derivative by every score."""
         slope = np.empty(len(scores))
         losses = np.zeros(len(self.query_weights))
 
@@ -133,8 +138,7 @@ class WholeListLikelihood:
             slope_queries(self._lists, self._codes, first, last, marginals, slope)
 
         self._tilt(scores, losses, finish)
-        slope *= self._weights
-        return math.fsum(losses * self.query_weights), slope
+        return losses, slope
 
     def curvature(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors of the second derivatives of the profile form by the scores.

@@ -1,0 +1,239 @@
+"""Kernels compiled by NVRTC and launched through the CUDA driver.
+
+A compiled kernel is kept on disk, by a hash of its source, its macros, the architecture and
+the version of the compiler.
+"""
+
+import ctypes
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from permatch._optional import require
+from permatch.errors import DeviceError
+
+_SOURCE = Path(__file__).with_name("matchings.cu")
+_OPTIONS = (
+    "--std=c++17",
+    "--define-macro=INFINITY=__longlong_as_double(0x7ff0000000000000LL)",
+)
+
+# Shared memory that every block gets without being asked for more is 48 KiB, with a few
+# that kernels have of their own.
+_PLAIN_SHARED = 40 << 10
+
+Pointer = int
+
+
+class Record(tuple[Pointer, ...]):
+    """Pointers that a kernel takes as one argument."""
+
+    def __new__(cls, *pointers: Pointer) -> "Record":
+        """Hold pointers together."""
+        return super().__new__(cls, pointers)
+
+
+@cache
+def available() -> str | None:
+    """Return why there is no CUDA device to compute on, or None if there is one."""
+    try:
+        driver = _bindings("driver")
+    except ImportError as err:
+        return str(err)
+    with suppress(RuntimeError):  # the library of the driver is missing
+        status, *_ = driver.cuInit(0)
+        if not status:
+            status, n_devices = driver.cuDeviceGetCount()
+            if not status and n_devices:
+                return None
+    return "no CUDA device was found"
+
+
+def require_device() -> "Device":
+    """Return the current CUDA device, or say that there is none and what to use."""
+    why = available()
+    if why is not None:
+        raise DeviceError(
+            f"computing on a GPU requires an NVIDIA GPU with its driver; {why}. Use "
+            "engine='auto' or 'glynn', which run on the processor."
+        )
+    driver = _bindings("driver")
+    if int(_check(driver.cuCtxGetCurrent())) == 0:
+        device = _check(driver.cuDeviceGet(0))
+        _check(driver.cuCtxSetCurrent(_check(driver.cuDevicePrimaryCtxRetain(device))))
+    return _device_of(int(_check(driver.cuCtxGetCurrent())))
+
+
+@cache
+def _device_of(context: int) -> "Device":
+    """Return the device of a context, which must be the current one."""
+    return Device()
+
+
+class Device:
+    """A CUDA device: its kernels, its memory, its default stream."""
+
+    def __init__(self) -> None:
+        driver = self._driver = _bindings("driver")
+        self._device = _check(driver.cuCtxGetDevice())
+        attribute = driver.CUdevice_attribute
+        self.architecture = 10 * self._attribute(
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        ) + self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        self.n_processors = self._attribute(
+            attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        )
+        self.max_shared = self._attribute(
+            attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        )
+        self._kernels: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def name(self) -> str:
+        """What the driver calls the device."""
+        text = _check(self._driver.cuDeviceGetName(128, self._device))
+        return text.split(b"\0")[0].decode()
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory not in use."""
+        free, _ = _check(self._driver.cuMemGetInfo())
+        return free
+
+    def kernel(self, name: str, **macros: int) -> "Kernel":
+        """Return a kernel of the source, compiled with these macros."""
+        key = (name, *sorted(macros.items()))
+        if key not in self._kernels:
+            code = compile_source(f"sm_{self.architecture}", macros)
+            module = _check(self._driver.cuModuleLoadData(code))
+            function = _check(self._driver.cuModuleGetFunction(module, name.encode()))
+            self._kernels[key] = Kernel(self._driver, function)
+        return self._kernels[key]
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Wait for all that was launched."""
+        _check(self._driver.cuStreamSynchronize(stream))
+
+    def upload(self, pointer: Pointer, array: Any) -> None:
+        """Copy a contiguous NumPy array to the device."""
+        _check(self._driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
+
+    def download(self, array: Any, pointer: Pointer) -> None:
+        """Copy memory of the device into a contiguous NumPy array."""
+        _check(self._driver.cuMemcpyDtoH(array.ctypes.data, pointer, array.nbytes))
+
+    @contextmanager
+    def memory(self) -> Iterator[Callable[[int], Pointer]]:
+        """Yield a function that allocates bytes; all are given back at the end."""
+        held: list[Any] = []
+
+        def allocate(n_bytes: int) -> Pointer:
+            held.append(_check(self._driver.cuMemAlloc(max(n_bytes, 8))))
+            return int(held[-1])
+
+        try:
+            yield allocate
+        finally:
+            for pointer in held:
+                self._driver.cuMemFree(pointer)
+
+    def _attribute(self, which: Any) -> int:
+        return _check(self._driver.cuDeviceGetAttribute(which, self._device))
+
+
+class Kernel:
+    """A compiled kernel."""
+
+    def __init__(self, driver: Any, function: Any) -> None:
+        self._driver = driver
+        self._function = function
+        self._shared = _PLAIN_SHARED
+
+    def __call__(
+        self,
+        grid: Sequence[int],
+        n_threads: int,
+        *arguments: int | float | ctypes.c_int | Record,
+        shared: int = 0,
+        stream: int = 0,
+    ) -> None:
+        """Launch; whole numbers are 64 bits wide, as pointers are, `c_int` 32 bits."""
+        if shared > self._shared:
+            attribute = self._driver.CUfunction_attribute
+            most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _check(self._driver.cuFuncSetAttribute(self._function, most, shared))
+            self._shared = shared
+        held = [_as_ctypes(argument) for argument in arguments]
+        addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
+        launch = self._driver.cuLaunchKernel
+        where = ctypes.addressof(addresses)
+        _check(launch(self._function, *sizes, shared, stream, where, 0))
+
+
+def _as_ctypes(argument: Any) -> Any:
+    if isinstance(argument, Record):
+        return (ctypes.c_int64 * len(argument))(*argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return argument if isinstance(argument, ctypes.c_int) else ctypes.c_int64(argument)
+
+
+def _bindings(module: str) -> Any:
+    return require(f"cuda.bindings.{module}", "cuda", what="computing on a GPU")
+
+
+def _check(result: tuple[Any, ...]) -> Any:
+    """Return what a call of the driver or the compiler returned, or raise its error."""
+    status, *values = result
+    if int(status):
+        raise DeviceError(f"the CUDA driver failed with {status.name}.")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def compile_source(architecture: str, macros: dict[str, int]) -> bytes:
+    """Return the kernels as machine code, from disk if they were compiled before."""
+    nvrtc = _bindings("nvrtc")
+    options = [
+        *_OPTIONS,
+        f"--gpu-architecture={architecture}",
+        *(f"--define-macro={name}={value}" for name, value in sorted(macros.items())),
+    ]
+    source = _SOURCE.read_bytes()
+    version = _check(nvrtc.nvrtcVersion())
+    key = hashlib.sha256(source + repr((options, version)).encode()).hexdigest()
+    path = _cache_folder() / f"{key[:32]}.cubin"
+    with suppress(OSError):
+        return path.read_bytes()
+    code = _compile(nvrtc, source, [option.encode() for option in options])
+    with suppress(OSError):  # a folder that cannot be written to costs time only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        draft.write_bytes(code)
+        draft.replace(path)
+    return code
+
+
+def _compile(nvrtc: Any, source: bytes, options: list[bytes]) -> bytes:
+    program = _check(nvrtc.nvrtcCreateProgram(source, b"matchings.cu", 0, [], []))
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if int(status):
+        log = bytearray(_check(nvrtc.nvrtcGetProgramLogSize(program)))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise DeviceError(
+            f"the CUDA source could not be compiled: {log.decode(errors='replace')}"
+        )
+    code = bytearray(_check(nvrtc.nvrtcGetCUBINSize(program)))
+    _check(nvrtc.nvrtcGetCUBIN(program, code))
+    nvrtc.nvrtcDestroyProgram(program)
+    return bytes(code)
+
+
+def _cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "permatch" / "cuda"

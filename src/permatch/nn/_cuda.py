@@ -1,0 +1,256 @@
+"""Batches of problems as PyTorch tensors on a CUDA device."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from permatch.cuda.driver import Pointer, require_device
+from permatch.cuda.sums import (
+    GLYNN_FROM,
+    GLYNN_MAX,
+    QUICK_SWEEPS,
+    SWEEPS,
+    Batch,
+    Sums,
+    scale,
+    sum_signs,
+    sum_subsets,
+)
+from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
+
+Tensor = torch.Tensor
+#: Log-partitions (b,), marginals (b, n, k), and of staying unmatched (b, n) and (b, k).
+Answer = tuple[Tensor, Tensor, Tensor, Tensor]
+
+# Largest deviation of a row of marginals from one with which signed sums are accepted: for
+# squares that positive sums take over easily, and for larger ones.
+_SMALL_TOL, _LARGE_TOL, _LARGE = 1e-10, 1e-8, 25
+# Up to here squares are taken for perfect ones until the kernel says that they are not.
+_GUESSED = 27
+# Bytes taken at a time: one allocation for most calls, before the first launch.
+_ARENA = 8 << 20
+
+
+def infer(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Answer:
+    """Return log-partitions, marginals and the probabilities of staying unmatched.
+
+    Takes scores (b, n, k) and the scores of staying unmatched (b, n) and (b, k), ``-inf``
+    where a node must be matched, all float64 on one CUDA device.  Exact: by positive sums
+    over sets of columns, or by Glynn's formula for perfect squares from 9 nodes, whose
+    residual is checked.
+    """
+    if not scores.shape[0] or not min(scores.shape[1:]):
+        return _without_edges(scores, unmatched_left, unmatched_right)
+    problem = _Problem.of(scores, unmatched_left, unmatched_right)
+    return problem.turned(problem.solved(None))
+
+
+def tangents(
+    scores: Tensor,
+    unmatched_left: Tensor,
+    unmatched_right: Tensor,
+    d_scores: Tensor,
+    d_left: Tensor,
+    d_right: Tensor,
+) -> Answer:
+    """Return the derivatives of what `infer` returns along a direction of the scores."""
+    if not scores.shape[0] or not min(scores.shape[1:]):
+        held = (
+            torch.where(u > -math.inf, d, 0.0).sum(-1)
+            for u, d in ((unmatched_left, d_left), (unmatched_right, d_right))
+        )
+        zeros = (torch.zeros_like(u) for u in (scores, unmatched_left, unmatched_right))
+        return sum(held, scores.new_zeros(scores.shape[0])), *zeros
+    problem = _Problem.of(scores, unmatched_left, unmatched_right)
+    direction = _Problem.of(d_scores, d_left, d_right)
+    return problem.turned(problem.solved(direction))
+
+
+def _without_edges(scores: Tensor, left: Tensor, right: Tensor) -> Answer:
+    total = left.sum(-1) + right.sum(-1)
+    if not bool((total > -math.inf).all()):
+        raise _infeasible(total > -math.inf)
+    ones = torch.ones_like(left), torch.ones_like(right)
+    return total, torch.zeros_like(scores), *ones
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A batch whose columns are its smaller side."""
+
+    scores: Tensor
+    left: Tensor
+    right: Tensor
+    is_turned: bool
+
+    @classmethod
+    def of(cls, scores: Tensor, left: Tensor, right: Tensor) -> "_Problem":
+        is_turned = scores.shape[2] > scores.shape[1]
+        if is_turned:
+            scores, left, right = scores.mT, right, left
+        return cls(scores, left.contiguous(), right.contiguous(), is_turned)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        n_graphs, n, k = self.scores.shape
+        return n_graphs, n, k
+
+    def take(self, chosen: Tensor) -> "_Problem":
+        """Return some of the graphs."""
+        return replace(
+            self,
+            scores=self.scores[chosen],
+            left=self.left[chosen],
+            right=self.right[chosen],
+        )
+
+    def turned(self, answer: Answer) -> Answer:
+        """Return an answer with the sides as they were given."""
+        if not self.is_turned:
+            return answer
+        total, marginals, left, right = answer
+        return total, marginals.mT.contiguous(), right, left
+
+    def solved(self, direction: "_Problem | None") -> Answer:
+        """Return the answer, or its derivative along a direction, sides turned."""
+        _, n, k = self.shape
+        is_guess = n == k <= _GUESSED
+        if is_guess or (n == k and self._is_perfect()):
+            answer, residuals = self._solved_squares(direction)
+            if self._are_good(residuals):
+                return answer
+            if not is_guess or self._is_perfect():
+                return self._mended(answer, residuals, direction)
+        sweeps = QUICK_SWEEPS if direction is None else SWEEPS
+        answer, residuals = self._summed(sum_subsets, direction, False, sweeps)
+        if self._are_good(residuals):
+            return answer
+        return self._mended(answer, residuals, direction)
+
+    def _solved_squares(self, direction: "_Problem | None") -> tuple[Answer, Tensor]:
+        """Solve squares all of whose nodes must be matched."""
+        k = self.shape[2]
+        if k < GLYNN_FROM:
+            sweeps = QUICK_SWEEPS if direction is None else SWEEPS
+            return self._summed(sum_subsets, direction, True, sweeps)
+        if k > GLYNN_MAX:
+            raise SizeLimitError(
+                f"exact sums on the GPU need graphs of at most {GLYNN_MAX} nodes per side; "
+                f"got {k}. Use permatch.infer with engine='auto', which estimates."
+            )
+        return self._summed(sum_signs, direction, True, SWEEPS)
+
+    @property
+    def _tol(self) -> float:
+        return _SMALL_TOL if self.shape[2] < _LARGE else _LARGE_TOL
+
+    def _are_good(self, residuals: Tensor) -> bool:
+        worst = residuals if len(residuals) == 1 else residuals.max()
+        return worst.item() <= self._tol
+
+    def _is_perfect(self) -> bool:
+        is_free = (self.left > -math.inf).any() | (self.right > -math.inf).any()
+        return not bool(is_free)
+
+    def _mended(
+        self, answer: Answer, residuals: Tensor, direction: "_Problem | None"
+    ) -> Answer:
+        """Solve graphs again, thoroughly scaled and by positive sums."""
+        is_poor = ~(residuals <= self._tol)
+        poor = self.take(is_poor)
+        self._check_memory(residuals)
+        along = None if direction is None else direction.take(is_poor)
+        again, doubts = poor._summed(sum_subsets, along, False, SWEEPS)
+        if not bool((doubts == 0.0).all()):
+            raise _infeasible(doubts == 0.0)
+        for whole, part in zip(answer, again, strict=True):
+            whole[is_poor] = part
+        return answer
+
+    def _summed(
+        self,
+        sum_up: Callable[..., None],
+        direction: "_Problem | None",
+        is_perfect: bool,
+        n_sweeps: int,
+    ) -> tuple[Answer, Tensor]:
+        """Return an answer and its residuals (b,)."""
+        n_graphs, n, k = self.shape
+        scores, new = self.scores, self.left.new_empty
+        with torch.cuda.device(scores.device):
+            device, stream = require_device(), torch.cuda.current_stream().cuda_stream
+            answer = (
+                new(n_graphs),
+                new((n_graphs, n, k)),
+                new((n_graphs, n)),
+                new((n_graphs, k)),
+            )
+            residuals = new(n_graphs)
+            room = _Room(scores.device)
+            sizes = (n_graphs * n * k, n_graphs * n, n_graphs * k, n_graphs)
+            weights, left, right, offsets = room.divided(sizes)
+            batch = Batch(n_graphs, n, k, weights, left, right, is_perfect)
+            scale(
+                device,
+                scores.data_ptr(),
+                scores.stride(),
+                (self.left.data_ptr(), self.right.data_ptr()),
+                batch,
+                offsets,
+                n_sweeps=n_sweeps,
+                stream=stream,
+            )
+            if direction is not None:
+                steps = direction.scores.contiguous(), direction.left, direction.right
+                names = "d_scores", "d_left", "d_right"
+                along = (step.data_ptr() for step in steps)
+                batch = replace(batch, **dict(zip(names, along, strict=True)))
+            total, marginals, *alone = (each.data_ptr() for each in answer)
+            out = Sums(total, residuals.data_ptr(), offsets, marginals, *alone)
+            sum_up(device, batch, out, room, stream)
+        return answer, residuals
+
+    def _check_memory(self, residuals: Tensor) -> None:
+        """Refuse sizes that positive sums cannot take over."""
+        _, n, k = self.shape
+        if (n + 3) * 16.0 * 2.0**k > require_device().free_bytes / 2:
+            raise PrecisionError(
+                f"signed sums need a residual of at most {self._tol:g}; got "
+                f"{float(residuals.max()):.2g} at size {k}, where positive sums would need "
+                "too much memory. Fix known edges to make the graph smaller, or check that "
+                "a perfect matching exists."
+            )
+
+
+def _infeasible(is_possible: Tensor) -> InfeasibleGraphError:
+    return InfeasibleGraphError(
+        "every graph needs a matching of allowed edges that includes all nodes that must "
+        f"be matched; {int((~is_possible).sum())} of {len(is_possible)} graphs have none. "
+        "Allow more edges, or give unmatched scores."
+    )
+
+
+class _Room:
+    """Allocates bytes that live as long as it does."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._held: list[Tensor] = []
+        self._next = self._end = 0
+
+    def __call__(self, n_bytes: int) -> Pointer:
+        if self._next + n_bytes > self._end:
+            size = max(n_bytes, _ARENA)
+            room = torch.empty(size, dtype=torch.uint8, device=self._device)
+            self._held.append(room)
+            self._next, self._end = room.data_ptr(), room.data_ptr() + size
+        place = self._next
+        self._next += -(-n_bytes // 256) * 256
+        return place
+
+    def divided(self, sizes: tuple[int, ...]) -> list[Pointer]:
+        """Return places for so many float64 values each."""
+        place = self(8 * sum(sizes))
+        return [place + 8 * sum(sizes[:at]) for at in range(len(sizes))]

@@ -1,0 +1,69 @@
+"""Matchings of the graphs of a batch: the best ones, and samples.
+
+By the engines of the CPU, all graphs side by side as one problem; tensors on other devices
+are copied there and back.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from permatch.nn._batch import Batch
+
+
+def best_matchings(batch: Batch) -> Tensor:
+    """Return the likeliest matching (b, n) of every graph."""
+    from permatch.assignment import best_assignment
+
+    return _as_matchings(best_assignment(_problem(batch)).matching, batch)[0]
+
+
+def cheapest_matchings(batch: Batch, marginals: Tensor, left: Tensor, costs: Any) -> Tensor:
+    """Return the matching (b, n) of every graph with the least expected loss."""
+    from permatch.decoding.bayes import bayes_assignment
+
+    problem = _problem(batch)
+    is_edge = _array(batch.scores) > -np.inf
+    chances = _array(marginals).reshape(is_edge.shape)[is_edge]
+    found = bayes_assignment(problem, chances, _array(left).ravel(), costs)
+    return _as_matchings(found, batch)[0]
+
+
+def draw_matchings(batch: Batch, n_samples: int, seed: int) -> Tensor:
+    """Return matchings (n_samples, b, n), independent and exact."""
+    from permatch.assignment import best_assignment
+    from permatch.inference import AutoEngine
+    from permatch.inference.sampling.problem_samples import find_samples
+
+    reduced = best_assignment(_problem(batch)).reduced  # or says which graph has none
+    source = find_samples(reduced, AutoEngine())
+    drawn = source.sample(n_samples, np.random.default_rng(seed), torch.get_num_threads())
+    return _as_matchings(drawn, batch)
+
+
+def _problem(batch: Batch) -> Any:
+    from permatch.nn._ops import check_values
+    from permatch.scores import stacked_problem
+
+    check_values(batch.scores, batch.left, batch.right)
+    return stacked_problem(_array(batch.scores), _array(batch.left), _array(batch.right))
+
+
+def _array(values: Tensor) -> Any:
+    return values.detach().cpu().contiguous().numpy()
+
+
+def _as_matchings(nodes: Any, batch: Batch) -> Tensor:
+    """Return right nodes (..., all left nodes) as matchings (r, b, n) of the graphs."""
+    b, n, k = batch.scores.shape
+    table = np.reshape(nodes, (-1, b, n))
+    first = np.arange(b)[:, None] * k
+    matchings = torch.from_numpy(
+        np.where(table >= 0, table - first, table).astype(np.int64)
+    )
+    matchings = matchings.to(batch.scores.device)
+    if batch.is_left is not None:
+        matchings = torch.where(batch.is_left, matchings, -1)
+    return matchings

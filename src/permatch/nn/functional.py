@@ -1,0 +1,265 @@
+"""Sums over all matchings of a batch of graphs, differentiable by their scores."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from permatch.errors import InvalidMatchingError
+from permatch.nn._batch import Batch, Unmatched, as_batch
+from permatch.nn._ops import count_partners
+from permatch.nn._ops import infer as infer_tensors
+
+
+class Inference(NamedTuple):
+    """What `infer` returns: log-partitions and probabilities.
+
+    Attributes
+    ----------
+    log_partition : Tensor of shape (...)
+        Log of the total weight of all matchings.
+    marginals : Tensor of shape (..., n, k)
+        Probability of every edge.
+    unmatched_left, unmatched_right : Tensor of shape (..., n), (..., k)
+        Probability of every node of staying unmatched; 0 for padding.
+    """
+
+    log_partition: Tensor
+    marginals: Tensor
+    unmatched_left: Tensor
+    unmatched_right: Tensor
+
+
+def infer(
+    scores: Tensor,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    mask: Tensor | None = None,
+) -> Inference:
+    """Return log-partitions, marginals and probabilities of staying unmatched.
+
+    Computed in float64, by the exact engines of permatch on the CPU and by its kernels on
+    CUDA devices, and returned in the type of the scores.  Differentiable twice:
+    log-partitions two times, probabilities once.  Derivatives are 0 at forbidden edges and
+    at padding.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (..., n, k)
+        Log-weight of every edge, of a floating-point type; ``-inf`` forbids an edge.
+    unmatched_left, unmatched_right : Tensor, number or None
+        Score of staying unmatched, one for all nodes or tensors of shapes (..., n) and
+        (..., k); ``-inf``: must be matched.  None: every node must be matched, except that
+        on the larger side of an unequal graph it is 0.
+    mask : Tensor of shape (..., n, k), bool, optional
+        True where an edge may be.  Nodes without a True are padding: graphs of different
+        sizes fit into one batch, and what padded entries hold, NaN included, does not
+        matter.  For a node that counts but has no edge, use ``-inf`` in the scores.
+
+    Returns
+    -------
+    Inference
+        ``log_partition``, ``marginals``, ``unmatched_left`` and ``unmatched_right``.
+
+    Notes
+    -----
+    Cost and limits are those of `permatch.infer` for exact engines: 2^m for graphs of m
+    nodes on the smaller side, up to 30.  Graphs without an exact answer are refused.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import permatch.nn
+    >>> found = permatch.nn.infer(torch.zeros(5, 2, 3), unmatched_left=0.0)
+    >>> found.log_partition.exp()  # 6 matchings of both, 6 of one, 1 of none
+    tensor([13.0000, 13.0000, 13.0000, 13.0000, 13.0000])
+    >>> found.marginals.shape, found.unmatched_left.shape
+    (torch.Size([5, 2, 3]), torch.Size([5, 2]))
+    """
+    found = infer_batch(as_batch(scores, unmatched_left, unmatched_right, mask))
+    return Inference(*(values.to(scores.dtype) for values in found))
+
+
+def infer_batch(batch: Batch) -> Inference:
+    """Return what `infer` does, in float64."""
+    log_partition, *tables = infer_tensors(batch.scores, batch.left, batch.right)
+    shown = (batch.is_edge, batch.is_left, batch.is_right)
+    tables = [
+        table if is_shown is None else torch.where(is_shown, table, 0.0)
+        for table, is_shown in zip(tables, shown, strict=True)
+    ]
+    marginals, left, right = (
+        table.reshape(*batch.shape, *table.shape[1:]) for table in tables
+    )
+    return Inference(log_partition.reshape(batch.shape), marginals, left, right)
+
+
+def log_partition(
+    scores: Tensor,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the log of the total weight of all matchings; its gradient is the marginals.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (..., n, k)
+        Log-weight of every edge; ``-inf`` forbids an edge.
+    unmatched_left, unmatched_right : Tensor, number or None
+        Score of staying unmatched; see `infer`.
+    mask : Tensor of shape (..., n, k), bool, optional
+        True where an edge may be; nodes without a True are padding.
+
+    Returns
+    -------
+    Tensor of shape (...)
+        One number per graph.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import permatch.nn
+    >>> scores = torch.zeros(3, 3, requires_grad=True)
+    >>> round(permatch.nn.log_partition(scores).exp().item(), 4)
+    6.0
+    >>> torch.func.grad(permatch.nn.log_partition)(torch.zeros(2, 2))
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
+    return infer(scores, unmatched_left, unmatched_right, mask).log_partition
+
+
+def marginals(
+    scores: Tensor,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the probability of every edge; differentiable.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (..., n, k)
+        Log-weight of every edge; ``-inf`` forbids an edge.
+    unmatched_left, unmatched_right : Tensor, number or None
+        Score of staying unmatched; see `infer`, which returns the probabilities of nodes
+        too.
+    mask : Tensor of shape (..., n, k), bool, optional
+        True where an edge may be; nodes without a True are padding.
+
+    Returns
+    -------
+    Tensor of shape (..., n, k)
+        0 at forbidden edges and padding.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import permatch.nn
+    >>> permatch.nn.marginals(torch.tensor([[3.0, 1.0], [2.0, 2.0]]).log())
+    tensor([[0.7500, 0.2500],
+            [0.2500, 0.7500]])
+    """
+    return infer(scores, unmatched_left, unmatched_right, mask).marginals
+
+
+def log_prob(
+    scores: Tensor,
+    matching: Tensor,
+    unmatched_left: Unmatched = None,
+    unmatched_right: Unmatched = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the log-probability of a matching of every graph.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (..., n, k)
+        Log-weight of every edge; ``-inf`` forbids an edge.
+    matching : Tensor of shape (..., n), of an integer type
+        The right node of every left node, counted from 0; -1: unmatched.  Entries of padded
+        nodes do not matter.  More leading dimensions than those of the scores are further
+        matchings of the same graphs.
+    unmatched_left, unmatched_right : Tensor, number or None
+        Score of staying unmatched; see `infer`.
+    mask : Tensor of shape (..., n, k), bool, optional
+        True where an edge may be; nodes without a True are padding.
+
+    Returns
+    -------
+    Tensor of shape (...)
+        ``-inf``, with a gradient of 0, for matchings that use a forbidden edge or leave a
+        node unmatched that must be matched.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import permatch.nn
+    >>> scores = torch.tensor([[3.0, 1.0], [2.0, 2.0]]).log()
+    >>> permatch.nn.log_prob(scores, torch.tensor([[0, 1], [1, 0]])).exp()
+    tensor([0.7500, 0.2500])
+    """
+    batch = as_batch(scores, unmatched_left, unmatched_right, mask)
+    normaliser = infer_tensors(batch.scores, batch.left, batch.right)[0]
+    total, is_possible = total_scores(batch, matching)
+    value = total - normaliser.reshape(batch.shape)
+    return torch.where(is_possible, value, -torch.inf).to(scores.dtype)
+
+
+def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the score of matchings (..., n) of a batch, and whether they are possible."""
+    n, k = batch.scores.shape[1:]
+    _check_matching(matching, n, batch.scores)
+    shape = torch.broadcast_shapes(matching.shape[:-1], batch.shape)
+    matching = matching.expand(*shape, n)
+    if batch.is_left is not None:
+        matching = torch.where(batch.is_left.reshape(*batch.shape, n), matching, -1)
+    matching = matching.to(torch.int64)
+    n_partners = count_partners(matching.reshape(-1, n), k).reshape(*shape, k)
+    is_matched = matching >= 0
+    if batch.is_perfect:  # nothing else to look at
+        chosen = _chosen(batch, matching, shape)
+        is_wrong = (chosen == -torch.inf) | ~is_matched
+        return torch.where(is_wrong, 0.0, chosen).sum(dim=-1), ~is_wrong.any(dim=-1)
+    total, is_possible = 0.0, True
+    for own, is_used, is_real in (
+        (_chosen(batch, matching, shape), is_matched, None),
+        (batch.left.reshape(*batch.shape, n), ~is_matched, batch.is_left),
+        (batch.right.reshape(*batch.shape, k), n_partners == 0, batch.is_right),
+    ):
+        if is_real is not None:
+            is_used = is_used & is_real.reshape(*batch.shape, -1)
+        is_forbidden = own == -torch.inf
+        total = total + torch.where(is_used & ~is_forbidden, own, 0.0).sum(dim=-1)
+        is_possible = is_possible & ~(is_used & is_forbidden).any(dim=-1)
+    return total, is_possible
+
+
+def _chosen(batch: Batch, matching: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the scores (..., n) of the edges of matchings; anything at unmatched nodes."""
+    n, k = batch.scores.shape[1:]
+    if not k:
+        return batch.scores.new_zeros((*shape, n))
+    scores = batch.scores.reshape(*batch.shape, n, k).expand(*shape, n, k)
+    return scores.gather(-1, matching.clamp(min=0)[..., None])[..., 0]
+
+
+def _check_matching(matching: Tensor, n: int, scores: Tensor) -> None:
+    is_tensor = isinstance(matching, Tensor)
+    is_whole = (
+        is_tensor
+        and not matching.is_floating_point()
+        and matching.dtype not in (torch.bool, torch.complex64, torch.complex128)
+    )
+    if not is_whole:
+        got = matching.dtype if is_tensor else type(matching).__name__
+        raise InvalidMatchingError(
+            "matching must be a tensor of an integer type, the right node of every left "
+            f"node and -1 for unmatched ones; got {got}. Use torch.as_tensor(matching)."
+        )
+    if not matching.ndim or matching.shape[-1] != n:
+        raise InvalidMatchingError(
+            f"matching must have one entry per left node, shape (..., {n}); got shape "
+            f"{tuple(matching.shape)}."
+        )

@@ -1,0 +1,116 @@
+"""`nn.MatchingDistribution`: against `pm.MatchingDistribution`, graph by graph."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+
+import torch
+
+import permatch as pm
+import permatch.nn
+from permatch.errors import InfeasibleGraphError, InvalidMatchingError
+
+SIZES = [[(4, 4), (3, 3), (2, 2)], [(1, 1), (4, 4), (3, 3)]]
+
+
+def batch(unmatched):
+    """Padded graphs (2, 3), and each alone."""
+    torch.manual_seed(1)
+    scores = torch.randn(2, 3, 4, 4, dtype=torch.float64)
+    scores[0, 0, 0, 1] = -torch.inf
+    mask = torch.zeros(2, 3, 4, 4, dtype=torch.bool)
+    alone = {}
+    for g in np.ndindex(2, 3):
+        n, k = SIZES[g[0]][g[1]]
+        mask[g][:n, :k] = True
+        own = scores[g][:n, :k].numpy()
+        alone[g] = pm.MatchingDistribution(
+            own, unmatched_left=unmatched, unmatched_right=unmatched
+        )
+    return permatch.nn.MatchingDistribution(scores, unmatched, unmatched, mask), alone
+
+
+@pytest.mark.parametrize("unmatched", [None, 0.3])
+def test_agrees_graph_by_graph(unmatched):
+    found, alone = batch(unmatched)
+    assert found.batch_shape == (2, 3)
+    assert found.event_shape == (4,)
+    costs = pm.LinkCosts(false=3.0, abstain=0.2)
+    matchings = found.mode, found.bayes_matching(), found.bayes_matching(costs)
+    entropy, log_prob = found.entropy(), found.log_prob(found.mode)
+    for g, one in alone.items():
+        n, k = one.n_left, one.n_right
+        assert found.log_partition[g].item() == pytest.approx(one.log_partition, abs=1e-12)
+        np.testing.assert_allclose(found.marginals[g][:n, :k], one.marginals, atol=1e-12)
+        np.testing.assert_allclose(
+            found.unmatched_left[g][:n], one.unmatched_left, atol=1e-12
+        )
+        assert not found.unmatched_right[g][k:].any()
+        assert entropy[g].item() == pytest.approx(one.entropy, abs=1e-12)
+        assert log_prob[g].item() == pytest.approx(one.log_prob(one.mode()), abs=1e-12)
+        wanted = one.mode(), one.bayes_matching(), one.bayes_matching(costs)
+        for own, other in zip(matchings, wanted, strict=True):
+            assert own[g][:n].tolist() == other.tolist()
+            assert (own[g][n:] == -1).all()
+
+
+@pytest.mark.parametrize("unmatched", [None, 0.3])
+def test_samples_follow_the_marginals(unmatched):
+    found, _ = batch(unmatched)
+    torch.manual_seed(4)
+    drawn = found.sample((4000,))
+    assert drawn.shape == (4000, 2, 3, 4)
+    assert drawn.dtype == torch.int64
+    assert torch.isfinite(found.log_prob(drawn)).all()
+    assert found.support.check(drawn).all()
+    shares = (drawn[..., None] == torch.arange(4)).double().mean(0)
+    assert (shares - found.marginals).abs().max() < 0.04
+    torch.manual_seed(4)
+    assert torch.equal(drawn[:3], found.sample((4000,))[:3])
+    assert found.sample().shape == (2, 3, 4)
+    assert found.sample((2, 5)).shape == (2, 5, 2, 3, 4)
+
+
+def test_larger_squares_are_drawn_too():
+    torch.manual_seed(0)
+    d = permatch.nn.MatchingDistribution(2.0 * torch.randn(3, 14, 14, dtype=torch.float64))
+    drawn = d.sample((2000,))
+    assert (drawn.sort(-1).values == torch.arange(14)).all()
+    shares = (drawn[..., None] == torch.arange(14)).double().mean(0)
+    assert (shares - d.marginals).abs().max() < 0.06
+
+
+def test_entropy_has_a_gradient():
+    scores = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    free = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda s, u: permatch.nn.MatchingDistribution(s, u, 0.1).entropy(), (scores, free)
+    )
+
+
+def test_expand():
+    found, _ = batch(0.3)
+    wide = found.expand((5, 2, 3))
+    assert wide.batch_shape == (5, 2, 3)
+    assert torch.equal(wide.marginals[3], found.marginals)
+    assert wide.sample((2,)).shape == (2, 5, 2, 3, 4)
+    one = permatch.nn.MatchingDistribution(torch.zeros(3, 3)).expand((4,))
+    assert one.entropy().shape == (4,)
+    assert one.scores.shape == (4, 3, 3)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(InfeasibleGraphError, match="graph 1"):
+        _ = permatch.nn.MatchingDistribution(
+            torch.tensor([[[0.0]], [[-torch.inf]]])
+        ).log_partition
+    d = permatch.nn.MatchingDistribution(torch.zeros(2, 2))
+    with pytest.raises(InvalidMatchingError, match="right node 0 2 times"):
+        d.log_prob(torch.tensor([0, 0]))
+    assert d.support.check(torch.tensor([[0, 0], [0, -1], [2, 0]])).tolist() == [
+        False,
+        True,
+        False,
+    ]
+    assert repr(d) == "MatchingDistribution(batch_shape=(), 2 x 2)"

@@ -1,0 +1,263 @@
+"""`permatch.nn` on the CPU: against enumeration, by laws, and as PyTorch asks for."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+
+import torch
+
+import permatch as pm
+import permatch.nn
+from permatch.errors import (
+    DerivativeError,
+    InfeasibleGraphError,
+    InfiniteScoreError,
+    InvalidMatchingError,
+    InvalidOptionError,
+    MissingDependencyError,
+    NaNScoreError,
+    ScoreShapeError,
+    ScoreTypeError,
+    SizeLimitError,
+)
+from permatch.nn import _ops
+from tests.nn import checks
+
+CPU = "cpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", checks.TABLE)
+def test_agrees_with_enumeration(name, dtype):
+    checks.agrees_with_enumeration(CPU, name, dtype)
+
+
+@pytest.mark.parametrize("name", checks.TABLE)
+def test_derivatives_agree_with_enumeration(name):
+    checks.derivatives_agree_with_enumeration(CPU, name)
+
+
+def test_gradcheck_and_gradgradcheck():
+    checks.passes_gradcheck(CPU)
+
+
+@pytest.mark.parametrize("unmatched", ["square", "default", "all"])
+def test_padding_changes_nothing(unmatched):
+    checks.padding_changes_nothing(CPU, unmatched)
+
+
+def test_laws():
+    checks.laws_hold(CPU)
+
+
+@pytest.mark.parametrize("size", [8, 10, 14])
+def test_agrees_with_numpy(size):
+    checks.agrees_with_numpy(CPU, size)
+
+
+def test_forbidden_edges_have_no_gradient():
+    checks.forbidden_edges_have_no_gradient(CPU)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_transforms():
+    checks.transforms_work(CPU)
+
+
+@pytest.mark.slow
+def test_compiles():
+    checks.compiles(CPU, "aot_eager")
+
+
+def test_trains():
+    checks.trains(CPU)
+
+
+@pytest.mark.slow
+def test_opcheck():
+    torch.manual_seed(0)
+    scores, *along = (torch.randn(2, 3, 3, dtype=torch.float64) for _ in range(2))
+    must = torch.full((2, 3), -torch.inf, dtype=torch.float64)
+    sides = [torch.randn(2, 3, dtype=torch.float64) for _ in range(2)]
+    for problem in ([scores, must, must.clone()], [scores, *sides]):
+        one, *others = (values.clone().requires_grad_() for values in problem)
+        torch.library.opcheck(_ops.infer_op, (one, *others))
+        direction = (values.clone().requires_grad_() for values in (*along, *sides))
+        torch.library.opcheck(_ops.tangents_op, (*problem, *direction))
+    torch.library.opcheck(_ops.count_partners, (torch.tensor([[0, -1, 1]]), 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_comes_back_as_such(dtype):
+    found = permatch.nn.infer(torch.zeros(2, 2, dtype=dtype))
+    assert {one.dtype for one in found} == {dtype}
+    assert found.marginals.float().tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_no_graphs_and_no_nodes():
+    assert permatch.nn.infer(torch.zeros(0, 3, 3)).marginals.shape == (0, 3, 3)
+    assert permatch.nn.log_partition(torch.zeros(2, 0, 0)).tolist() == [0.0, 0.0]
+    found = permatch.nn.infer(torch.zeros(0, 2), unmatched_right=torch.tensor([1.0, 2.0]))
+    assert found.log_partition.item() == 3.0
+    assert found.unmatched_right.tolist() == [1.0, 1.0]
+
+
+def test_unmatched_scores_broadcast_and_add_up_gradients():
+    scores = torch.randn(2, 3, 4, 4, dtype=torch.float64)
+    alone = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    found = permatch.nn.infer(scores, alone, 0.5)
+    found.log_partition.sum().backward()
+    assert alone.grad.item() == pytest.approx(found.unmatched_left.sum().item())
+    per_graph = permatch.nn.infer(scores[0, 0], torch.zeros(5, 1), torch.zeros(4))
+    assert per_graph.marginals.shape == (5, 4, 4)
+
+
+def test_unmatched_scores_by_default_are_those_of_infer():
+    scores = np.random.default_rng(0).normal(size=(3, 5))
+    for left, right in ((None, None), (0.5, None), (None, 0.5), (0.0, 0.0)):
+        wanted = pm.infer(scores, unmatched_left=left, unmatched_right=right)
+        found = permatch.nn.infer(torch.tensor(scores), left, right)
+        assert found.log_partition.item() == pytest.approx(wanted.log_partition)
+
+
+def test_gradient_by_direction_of_a_hessian_product():
+    # linear in the direction, and symmetric: what conjugate gradients differentiate
+    scores = torch.randn(1, 3, 3, dtype=torch.float64)
+    free = torch.zeros(1, 3, dtype=torch.float64)
+    along = [torch.randn(1, 3, 3, dtype=torch.float64), free + 0.1, free - 0.2]
+    along = [one.requires_grad_() for one in along]
+    assert torch.autograd.gradcheck(lambda *v: _ops.tangents(scores, free, free, *v), along)
+
+
+def test_third_derivatives_are_refused():
+    scores = torch.zeros(3, 3, requires_grad=True)
+    (grad,) = torch.autograd.grad(
+        (permatch.nn.marginals(scores) ** 2).sum(), scores, create_graph=True
+    )
+    with pytest.raises(DerivativeError, match="up to the second .* Detach the scores"):
+        torch.autograd.grad(grad.sum(), scores)
+
+
+@pytest.mark.slow
+def test_large_squares_have_derivatives_in_chunks():
+    rng = np.random.default_rng(0)
+    scores = torch.tensor(rng.normal(size=(1, 18, 18)), requires_grad=True)
+    along = torch.tensor(rng.normal(size=(18, 18)))
+    (grad,) = torch.autograd.grad((permatch.nn.marginals(scores)[0] * along).sum(), scores)
+    step = 1e-6
+    ends = [permatch.nn.marginals(scores.detach() + s * along) for s in (step, -step)]
+    wanted = (ends[0] - ends[1]) / (2 * step)
+    assert (grad - wanted).abs().max() < 1e-8
+
+
+def test_sparse_squares_are_solved_by_their_components():
+    torch.manual_seed(0)
+    blocks = torch.full((2, 36, 36), -torch.inf, dtype=torch.float64)
+    for at in range(0, 36, 3):
+        blocks[:, at : at + 3, at : at + 3] = torch.randn(2, 3, 3)
+    blocks.requires_grad_()
+    found = permatch.nn.marginals(blocks)
+    (grad,) = torch.autograd.grad((found**2).sum(), blocks)
+    alone = blocks.detach()[:, 3:6, 3:6].clone().requires_grad_()
+    wanted = permatch.nn.marginals(alone)
+    torch.testing.assert_close(found[:, 3:6, 3:6], wanted)
+    (own,) = torch.autograd.grad((wanted**2).sum(), alone)
+    torch.testing.assert_close(grad[:, 3:6, 3:6], own)
+
+
+# ---- messages
+
+
+def refuses(error, words, *given, **options):
+    with pytest.raises(error, match=words):
+        permatch.nn.infer(*given, **options)
+
+
+def test_messages_about_types_and_shapes():
+    refuses(ScoreTypeError, r"scores must be a tensor; got ndarray", np.zeros((2, 2)))
+    refuses(
+        ScoreTypeError, r"floating-point type; got torch.int64", torch.zeros(2, 2).long()
+    )
+    refuses(ScoreShapeError, r"\(\.\.\., n, k\).*got shape \(3,\)", torch.zeros(3))
+    two = torch.zeros(2, 2)
+    refuses(ScoreTypeError, "unmatched_left must be a number", two, "much")
+    refuses(
+        ScoreShapeError, r"in its last dimension, 2; got shape \(3,\)", two, torch.zeros(3)
+    )
+    refuses(
+        ScoreShapeError,
+        r"batch dimensions .* got \(4,\), \(3,\)",
+        torch.zeros(4, 2, 2),
+        torch.zeros(3, 2),
+    )
+    refuses(InvalidOptionError, "mask must be a tensor of type bool", two, mask=two)
+    refuses(
+        ScoreShapeError,
+        r"mask must end in the shape of a graph.*left_mask",
+        two,
+        mask=torch.ones(2, 1, dtype=torch.bool),
+    )
+
+
+def test_messages_about_values():
+    scores = torch.zeros(3, 2, 2)
+    scores[1, 0, 1] = torch.nan
+    refuses(NaNScoreError, r"got 1 of them, the first at entry \(0, 1\) of graph 1", scores)
+    scores[1, 0, 1] = torch.inf
+    refuses(InfiniteScoreError, r"got inf at entry \(0, 1\) of graph 1", scores)
+    refuses(NaNScoreError, "unmatched_right must not", torch.zeros(2, 2), 0.0, torch.nan)
+
+
+def test_infeasible_graphs_are_named():
+    scores = torch.zeros(3, 3, 3)
+    scores[2, :2, 1:] = -torch.inf
+    refuses(InfeasibleGraphError, "graph 2", scores)
+    scores[1, 0] = -torch.inf
+    refuses(InfeasibleGraphError, "graph 1", scores, -torch.inf, 0.0)
+
+
+def test_graphs_that_are_too_large_are_refused():
+    refuses(SizeLimitError, "at most 30, got 40", torch.zeros(40, 40))
+    refuses(SizeLimitError, r"graph 0, of 40 x 41 nodes", torch.zeros(40, 41), 0.0, 0.0)
+
+
+def test_messages_about_matchings():
+    scores = torch.zeros(2, 3, 3)
+    for matching, words in (
+        ([0, 1, 2], "tensor of an integer type.*got list"),
+        (torch.zeros(2, 3), "got torch.float32"),
+        (torch.zeros(2, 2).long(), r"shape \(\.\.\., 3\); got shape \(2, 2\)"),
+        (torch.tensor([0, 1, 3]), "from 0 to 2, .* got 3 at left node 2 of matching 0"),
+        (torch.tensor([[0, 1, 2], [0, 2, 2]]), "right node 2 2 times in matching 1"),
+    ):
+        with pytest.raises(InvalidMatchingError, match=words):
+            permatch.nn.log_prob(scores, matching)
+
+
+# ---- imports
+
+
+def loaded(statement, names):
+    code = f"{statement}\nimport sys\nprint(*(set(sys.modules) & set({names!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_import_loads_no_compiler():
+    assert loaded("import permatch.nn", ["numba", "scipy", "sklearn"]) == []
+
+
+def test_missing_torch_is_reported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "permatch.nn")
+    monkeypatch.setattr("permatch._optional.find_spec", lambda name: None)
+    with pytest.raises(
+        MissingDependencyError, match="needs torch: install the extra 'torch'"
+    ):
+        import_module("permatch.nn")
