@@ -61,8 +61,9 @@ def tangents(
             torch.where(u > -math.inf, d, 0.0).sum(-1)
             for u, d in ((unmatched_left, d_left), (unmatched_right, d_right))
         )
-        zeros = (torch.zeros_like(u) for u in (scores, unmatched_left, unmatched_right))
-        return sum(held, scores.new_zeros(scores.shape[0])), *zeros
+        total = sum(held, scores.new_zeros(scores.shape[0]))
+        ends = torch.zeros_like(unmatched_left), torch.zeros_like(unmatched_right)
+        return total, torch.zeros_like(scores), *ends
     problem = _Problem.of(scores, unmatched_left, unmatched_right)
     direction = _Problem.of(d_scores, d_left, d_right)
     return problem.turned(problem.solved(direction))
@@ -195,7 +196,7 @@ class _Problem:
             scale(
                 device,
                 scores.data_ptr(),
-                scores.stride(),
+                (scores.stride(0), scores.stride(1), scores.stride(2)),
                 (self.left.data_ptr(), self.right.data_ptr()),
                 batch,
                 offsets,
