@@ -37,13 +37,24 @@ _CHUNK_BITS = 16
 _SMALL, _GRAPHS_PER_TASK = 9, 1024
 # Entries handled by one scaling task.
 _ENTRIES_PER_TASK = 1 << 16
-# Time in units of that of the marginals.
-_COST = 3.5
+# Time in units of that of the marginals; that of pair minors, per node.
+_COST, _COST_OF_MINORS = 3.5, 0.8
 
 
 def log2_seconds(size: int) -> float:
     """Estimate log2 of the seconds one graph takes on one thread."""
     return Glynn().log2_seconds(max(size, MIN_SIZE)) + math.log2(_COST)
+
+
+def pays(size: int, n_directions: int) -> bool:
+    """Return whether directions one by one take less time than those of `infer_tangents`.
+
+    Examples
+    --------
+    >>> pays(6, 60), pays(20, 1), pays(20, 60)
+    (True, True, False)
+    """
+    return size <= _SMALL or n_directions * _COST < size * _COST_OF_MINORS
 
 
 def infer_square_tangents(

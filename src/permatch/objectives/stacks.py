@@ -8,7 +8,8 @@ from permatch._parallel import Job
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
-from permatch.inference.tangents import Directions, infer_tangents
+from permatch.inference.square_tangents import infer_square_tangents, pays
+from permatch.inference.tangents import DUAL, Directions, Tangents, infer_tangents
 from permatch.kernels.gram import weighted_gram
 from permatch.labels import KnownEdges
 from permatch.objectives.expectation import (
@@ -106,14 +107,25 @@ class FeatureStack:
         if self.forbidden is not None:
             is_allowed = ~self.forbidden.ravel()
             features, graphs = features[is_allowed], graphs[is_allowed]
-        problem = stacked_problem(self.scores(weights))
         along = projected(features, None if vectors is None else vectors[:n_edge])
-        nobody = np.zeros((problem.structure.n_left, along.shape[1]))
-        found = infer_tangents(problem, Directions(along, nobody, nobody), Job(n_jobs))
+        found = self._tangents(self.scores(weights), along, Job(n_jobs))
         own = weighted_gram(features, graphs, shares, found.edges)
         n_nodes = self.parameters.n_nodes
         width = n_nodes if vectors is None else 0
         return Curved(np.pad(own, ((0, n_nodes), (0, width))), found.methods, found.error)
+
+    def _tangents(self, scores: FloatArray, along: FloatArray, job: Job) -> Tangents:
+        """Return the derivatives of marginals along directions (n_edges, k)."""
+        nobody = np.zeros((len(scores) * self.size, along.shape[1]))
+        if not pays(self.size, along.shape[1]):
+            directions = Directions(along, nobody, nobody)
+            return infer_tangents(stacked_problem(scores), directions, job)
+        is_edge = scores > -np.inf
+        edges, direction = np.empty_like(along), np.zeros_like(scores)
+        for k in range(along.shape[1]):
+            direction[is_edge] = along[:, k]
+            edges[:, k] = infer_square_tangents(scores, direction, job)[is_edge]
+        return Tangents(edges, nobody, nobody, frozenset([DUAL]))
 
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine is exact here, as far as is known beforehand."""
