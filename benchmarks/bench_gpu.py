@@ -130,7 +130,7 @@ def _double_backward(report: Report, n_graphs: int, size: int) -> None:
     _, once = _timed(backward)
     _, again = _timed(twice)
     report.add(
-        f"{n_graphs:,} graphs, m = {size}: double backward",
+        f"{n_graphs:,} graph{'s' * (n_graphs > 1)}, m = {size}: double backward",
         "forward and backward", _ms(again), _ms(once), _median(again) / _median(once),
         "times", 4.0, spread=_spread(again),
     )  # fmt: skip

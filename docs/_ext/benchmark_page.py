@@ -20,6 +20,21 @@ def page(results: Path, picture: Path | None = None) -> str:
     """Return the page's figures as Markdown; how to get some where there are none."""
     if not results.is_file():
         return ABSENT
+    lines = tables(results)
+    if picture is not None and picture.is_file():
+        lines += [
+            "## Error against time",
+            "",
+            "![Largest error of a marginal against time, one line per engine; the tables "
+            f"above contain the same data.](../{picture.parent.name}/{picture.name})",
+            "",
+        ]
+    lines += ["## Run them yourself", "", HOW_TO, ""]
+    return "\n".join(lines)
+
+
+def tables(results: Path) -> list[str]:
+    """Return where and when a file was measured, and its figures, as lines."""
     content = json.loads(results.read_text(encoding="utf-8"))
     rows = [row for report in content["reports"] for row in report["rows"]]
     aims = [row["is_met"] for row in rows if row["is_met"] is not None]
@@ -37,16 +52,7 @@ def page(results: Path, picture: Path | None = None) -> str:
             f"- {row['what']}: {row['note']}" for row in report["rows"] if row["note"]
         ]
         lines.append("")
-    if picture is not None and picture.is_file():
-        lines += [
-            "## Error against time",
-            "",
-            "![Largest error of a marginal against time, one line per engine; the tables "
-            f"above contain the same data.](../{picture.parent.name}/{picture.name})",
-            "",
-        ]
-    lines += ["## Run them yourself", "", HOW_TO, ""]
-    return "\n".join(lines)
+    return lines
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

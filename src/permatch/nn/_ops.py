@@ -293,8 +293,7 @@ def count_partners(matching: Tensor, n_right: int) -> Tensor:
     counts = matching.new_zeros((matching.shape[0], n_right + 1))
     # Unmatched nodes are counted in front.
     place = (matching + 1).clamp(0, n_right)
-    counts.scatter_add_(1, place, torch.ones_like(matching))
-    counts = counts[:, 1:].clone()  # a view, even of one row, would have an offset
+    counts = counts.scatter_add_(1, place, torch.ones_like(matching))[:, 1:].clone()
     most = counts.amax() if n_right else matching.new_zeros(())
     ends = torch.stack([*torch.aminmax(matching), most])
     least, last, most = ends.tolist()  # one look at a device
