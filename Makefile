@@ -12,7 +12,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Compiled tests are kept: compiling them takes longer than most of them.
 unexport PYTHONDONTWRITEBYTECODE
 # Types are checked while the tests run; the report is shown at the end.
-TYPES := $(RUN) basedpyright --pythonpath $(VENV)/bin/python
+# Without PyTorch there are no types to check the code for it against.
+WITHOUT_TORCH := $$(ls -d $(VENV)/lib*/python*/site-packages/torch >/dev/null 2>&1 || \
+  echo -p .types-without-torch.json)
+TYPES := $(RUN) basedpyright --pythonpath $(VENV)/bin/python $(WITHOUT_TORCH)
 define TYPES_AND_TESTS
 @echo '$(TYPES) & pytest $(1)'
 @$(TYPES) >$(VENV)/types.log 2>&1 & types=$$!; trap 'kill $$types' INT; \

@@ -35,11 +35,11 @@ def neural(
       python -m reproduce neural --quick --out neural
     """
     need("reproduce neural", torch="torch", skimage="vision")
-    import torch
-
+    from permatch._optional import require
     from permatch._version import __version__
     from reproduce.experiments.neural import Config, run
 
+    torch = require("torch", "torch")
     config = Config.quick() if quick else Config()
     path = make_folder(out) / ("neural-quick.json" if quick else "neural.json")
     start, threads = time.process_time(), torch.get_num_threads()

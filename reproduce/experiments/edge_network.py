@@ -92,7 +92,9 @@ def likelihood_loss(scores: Sequence[Tensor], batch: Padded) -> Tensor:
 
 def likelihood_probabilities(scores: Sequence[Tensor], batch: Padded) -> Probabilities:
     """Return exact marginals."""
-    return Probabilities(*permatch.nn.infer(*scores, batch.mask)[1:])
+    edges, left, right = scores
+    found = permatch.nn.infer(edges, left, right, batch.mask)
+    return Probabilities(found.marginals, found.unmatched_left, found.unmatched_right)
 
 
 def log_plan(scores: Sequence[Tensor], mask: Tensor, n_iterations: int) -> Tensor:
