@@ -19,6 +19,7 @@ NAMES = (
     "path_tree",
     "k_best",
     "learning",
+    "curvature",
     "linking",
     "linking_parts",
     "tracking",

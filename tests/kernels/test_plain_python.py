@@ -11,6 +11,7 @@ import pytest
 
 import permatch as pm
 from tests.helpers import APPROXIMATE, ENGINES, PARTIAL_ONLY
+from tests.kernels.tangent_cases import every_way
 
 # As little work as possible: without the compiler a draw takes a millisecond.
 CASES = [*ENGINES, *(case for case in APPROXIMATE if case.engine.name != "auto")]
@@ -22,6 +23,7 @@ import json, sys, warnings
 import numpy as np
 import permatch as pm
 from permatch.inference import ENGINES
+from tests.kernels.tangent_cases import every_way
 warnings.simplefilter("ignore")
 scores, engines = json.load(sys.stdin)
 scores = np.array(scores)
@@ -36,6 +38,7 @@ answers["sample"] = d.sample(3, rng=0).tolist()
 answers["k_best"] = d.k_best(4).matchings.tolist()
 several = {"unmatched_left": 0.0, "unmatched_right": 0.5, "capacity_right": 2}
 answers["several"] = pm.infer(scores, "frontier", **several).marginals.tolist()
+answers["tangents"] = [values.tolist() for values in every_way(scores)]
 print(json.dumps(answers))
 """
 
@@ -72,3 +75,5 @@ def test_plain_python_agrees_with_compiled_code(rng):
     several = {"unmatched_left": 0.0, "unmatched_right": 0.5, "capacity_right": 2}
     counted = pm.infer(scores, "frontier", **several).marginals
     np.testing.assert_allclose(answers["several"], counted, rtol=1e-13)
+    for plain, compiled in zip(answers["tangents"], every_way(scores), strict=True):
+        np.testing.assert_allclose(plain, compiled, atol=1e-14)

@@ -152,12 +152,14 @@ class MAPMatching(MatchingInference, BaseMatcher):
     with it.  The fit starts from the optimum over the nodes whose labels are known, the
     others left out.
 
-    An evaluation costs one inference per graph.  "newton-cg" takes a third to two thirds of
-    the evaluations that "lbfgs" takes, and second derivatives at most steps: those of dense
-    graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 3 to 20 for every
-    eight coefficients.  That pays where the penalty is weak and features are correlated, so
-    that "lbfgs" would take a hundred evaluations or more.  A fit that ends early, at
-    `max_iter` or by Ctrl-C, warns and keeps the best coefficients.
+    An evaluation costs one inference per graph.  "newton-cg" needs a third to three
+    quarters of the evaluations of "lbfgs", and second derivatives at most of its steps:
+    those of dense graphs of m nodes cost about 0.8 m evaluations, those of sparse ones 2 to
+    20 for every eight coefficients.  That takes longer, except where "lbfgs" needs hundreds
+    of evaluations, as with a weak penalty and correlated features.
+
+    A fit that ends early, at `max_iter` or by Ctrl-C, warns and keeps the best
+    coefficients.
 
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
     sizes) get the same seed at every evaluation.  The fit starts with 1/16 of their draws
@@ -420,7 +422,7 @@ def not_exact(engine: AbstractEngine) -> InvalidOptionError:
     """Return the error that Newton's method cannot be used."""
     return InvalidOptionError(
         "solver='newton-cg' needs exact inference; these graphs are too large or too wide "
-        f"for {type(engine).__name__} to be exact, within the budget if there is one. Use "
+        f"for engine {engine.name!r} to be exact, within the budget if there is one. Use "
         "solver='lbfgs', which accepts approximate gradients, or leave out edges that "
         "hardly matter."
     )

@@ -19,10 +19,20 @@ def weighted_gram(rows, owners, shares, columns):
     part = np.empty((p, k))
     for first in range(0, n_rows, _BLOCK):
         part[:] = 0.0
-        for e in range(first, min(first + _BLOCK, n_rows)):
-            share = shares[owners[e]]
+        last = min(first + _BLOCK, n_rows)
+        for e in range(first, last - 3, 4):
             for a in range(p):
-                weight = share * rows[e, a]
+                w0 = shares[owners[e]] * rows[e, a]
+                w1 = shares[owners[e + 1]] * rows[e + 1, a]
+                w2 = shares[owners[e + 2]] * rows[e + 2, a]
+                w3 = shares[owners[e + 3]] * rows[e + 3, a]
+                for b in range(k):
+                    one = w0 * columns[e, b] + w1 * columns[e + 1, b]
+                    other = w2 * columns[e + 2, b] + w3 * columns[e + 3, b]
+                    part[a, b] += one + other
+        for e in range(last - (last - first) % 4, last):
+            for a in range(p):
+                weight = shares[owners[e]] * rows[e, a]
                 for b in range(k):
                     part[a, b] += weight * columns[e, b]
         whole += part

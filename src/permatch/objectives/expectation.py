@@ -1,5 +1,6 @@
 """What a part of the training graphs says about a model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,18 @@ class Curved:
     product: FloatArray  # (n_parameters, k)
     methods: frozenset[str]
     error: float  # relative standard error of what comes from samples, else 0
+
+
+def add_curved(found: Sequence[Curved]) -> Curved:
+    """Return the sum over parts, in their order."""
+    product = np.zeros_like(found[0].product)
+    for one in found:
+        product += one.product
+    return Curved(
+        product,
+        frozenset[str]().union(*(one.methods for one in found)),
+        max(one.error for one in found),
+    )
 
 
 def projected(rows: FloatArray, vectors: FloatArray | None) -> FloatArray:

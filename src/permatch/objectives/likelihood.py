@@ -28,6 +28,7 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.inference import AbstractEngine, Diagnostics
+from permatch.objectives.expectation import Curved, add_curved
 from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.parts import Part
 
@@ -216,19 +217,22 @@ class MatchingLikelihood:
             return self._differences(
                 coef, np.eye(len(coef)) if vectors is None else vectors
             )
-        held = self.alpha * self._penalised
+        found = self.curved(coef, vectors)
         along = np.eye(len(coef)) if vectors is None else vectors
-        product = held[:, None] * along
-        methods: frozenset[str] = frozenset()
-        error = 0.0
-        for part, share in zip(self.parts, self._shares, strict=True):
-            found = part.curve(coef, share, vectors, self.n_jobs)
-            product += found.product
-            methods |= found.methods
-            error = max(error, found.error)
+        product = found.product + (self.alpha * self._penalised)[:, None] * along
         if vectors is None:
             product = 0.5 * (product + product.T)
-        return Curvature(product, " and ".join(sorted(methods)), error, error == 0.0)
+        method = " and ".join(sorted(found.methods))
+        return Curvature(product, method, found.error, found.error == 0.0)
+
+    def curved(self, coef: FloatArray, vectors: FloatArray | None) -> Curved:
+        """Return the covariance of features times vectors, the sum over parts."""
+        return add_curved(
+            [
+                part.curve(coef, share, vectors, self.n_jobs)
+                for part, share in zip(self.parts, self._shares, strict=True)
+            ]
+        )
 
     def _differences(self, coef: FloatArray, vectors: FloatArray) -> Curvature:
         """Return central differences of the gradient along vectors."""
