@@ -1,25 +1,40 @@
 """Training on data in parts: from disk and on Dask beside memory.
 
 20,000 queries of 100 documents with 136 features: 2.2 GB as float64.  The files are made
-once in the folder of temporary files, and removed.  A rival here is the same sum in memory
-on two threads, in a process of its own.
+once in the folder of temporary files, and removed.  The rival is the same sum in memory on
+two threads; the sides take turns.
 """
 
 import json
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Report, milliseconds, run_python
+import permatch as pm
+from benchmarks.harness import (
+    Report,
+    Timing,
+    memory_bytes,
+    milliseconds,
+    race,
+    run_python,
+    spreads,
+)
 
 N_DOCUMENTS, N_FEATURES = 100, 136
 
-# Best time of an evaluation and of a Hessian, of both forms, and memory above imports.
-_SIDE = """
+_TIMES = """
 import json
-from benchmarks.bench_parts import measure_side
-print(json.dumps(measure_side({kind!r}, {folder!r}, {n_queries}, {repeats})))
+from benchmarks.bench_parts import measure_times
+print(json.dumps(measure_times({folder!r}, {n_queries}, {repeats})))
+"""
+
+_DISK = """
+import json
+from benchmarks.bench_parts import measure_disk
+print(json.dumps(measure_disk({folder!r})))
 """
 
 
@@ -56,60 +71,55 @@ def write_folder(folder, n_queries, n_files=20):
         parquet.write_table(table, Path(folder, f"part.{k}.parquet"))
 
 
-def measure_side(kind, folder, n_queries, repeats):
-    """Return the best times of one side and its peak memory above imports, in bytes."""
-    import time
-
-    import permatch as pm
-    from benchmarks.harness import memory_bytes
+def problem_of(*data, n_jobs=2):
+    """Return the problem that a fit of whole lists solves."""
     from permatch.distributed import open_queries
 
-    model = pm.RankMatch(n_jobs=1 if kind == "dask" else 2)
-    small = lists(4)
-    model.fit(*small)  # compiles, and loads what it needs
-    import pyarrow.parquet  # noqa: F401
+    return pm.RankMatch(n_jobs=n_jobs)._problem(open_queries(*data).shards, n_jobs)
 
-    before, began = memory_bytes("VmHWM"), time.perf_counter()
-    closing = []
-    if kind == "memory":
-        parts = [lists(n_queries // 20, first=k * (n_queries // 20)) for k in range(20)]
-        data = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        del parts
-    elif kind == "disk":
-        data = [folder, "grade", "query"]
-    else:
-        import dask.dataframe as dd
-        from distributed import Client, LocalCluster
 
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-        client = Client(cluster)
-        closing = [client, cluster]
-        data = [dd.read_parquet(folder), "grade", "query"]
-    opened = open_queries(*data)
-    problem = model._problem(opened.shards, model.n_jobs)
-    found = {"opened": time.perf_counter() - began}
-    coef = np.full(N_FEATURES, 0.05)
-    for name, form in (("exact", None), ("profile", "profile")):
-        objective = problem.objective(1.0, form)
-        found[name] = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            value, grad = objective.value_and_grad(coef)
-            found[name].append(time.perf_counter() - began)
-    began = time.perf_counter()
-    problem.objective(1.0, "profile").hessian(coef)
-    found["hessian"] = time.perf_counter() - began
-    found["memory"] = memory_bytes("VmHWM") - before
-    found["value"], found["forms"] = value, problem.fitted["forms_"]
-    for one in closing:
-        one.close()
+def measure_times(folder, n_queries, repeats):
+    """Return the seconds of evaluations on every side, and how far values differ."""
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    per_part = n_queries // 20
+    parts = [lists(per_part, first=k * per_part) for k in range(20)]
+    held = problem_of(*map(np.concatenate, zip(*parts, strict=True)))
+    del parts
+    stored = problem_of(folder, "grade", "query")
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        spread_out = problem_of(dd.read_parquet(folder), "grade", "query", n_jobs=1)
+        coef = np.full(N_FEATURES, 0.05)
+        found = {}
+        for name, form in (("exact", None), ("profile", "profile")):
+            objectives = [p.objective(1.0, form) for p in (held, stored, spread_out)]
+            timings = race(
+                *(lambda o=o: o.value_and_grad(coef) for o in objectives),
+                repeats=repeats if form is None else 3 * repeats,  # short ones are noisy
+            )
+            found[name] = [timing.seconds for timing in timings]
+        curved = [p.objective(1.0, "profile") for p in (held, stored, spread_out)]
+        timings = race(*(lambda o=o: o.hessian(coef) for o in curved), repeats=1)
+        found["hessian"] = [timing.seconds for timing in timings]
+        values = [objective.value_and_grad(coef)[0] for objective in objectives]
+    found["differences"] = [abs(value / values[0] - 1.0) for value in values]
     return found
 
 
-def measure(kind, folder, n_queries, repeats):
-    """Measure one side in a process of its own."""
-    code = _SIDE.format(kind=kind, folder=str(folder), n_queries=n_queries, repeats=repeats)
-    return json.loads(run_python(code).splitlines()[-1])
+def measure_disk(folder):
+    """Return the seconds until a fit begins, and the memory of it and an evaluation."""
+    import pyarrow.parquet  # noqa: F401
+
+    pm.RankMatch(n_jobs=2).fit(*lists(4))  # compiles, and loads what it needs
+    before, began = memory_bytes("VmHWM"), time.perf_counter()
+    objective = problem_of(folder, "grade", "query").objective(1.0)
+    seconds = time.perf_counter() - began
+    objective.value_and_grad(np.full(N_FEATURES, 0.05))
+    return seconds, memory_bytes("VmHWM") - before
 
 
 def run(is_quick: bool) -> Report:
@@ -121,56 +131,69 @@ def run(is_quick: bool) -> Report:
     )
     with tempfile.TemporaryDirectory() as folder:
         write_folder(folder, n_queries)
-        sides = {
-            kind: measure(kind, folder, n_queries, repeats)
-            for kind in ("memory", "disk", "dask")
-        }
-    best = {kind: min(found["exact"]) for kind, found in sides.items()}
-    spread = {
-        kind: f"{max(found['exact']) / min(found['exact']):.2f}"
-        for kind, found in sides.items()
-    }
-    memory = sides["memory"]
-    same = f"values differ by {abs(sides['disk']['value'] / memory['value'] - 1):.0e}"
+        _measure(report, folder, n_queries, repeats, n_bytes)
+    return report
+
+
+def _measure(report: Report, folder, n_queries, repeats, n_bytes) -> None:
+    more = {"folder": folder, "n_queries": n_queries, "repeats": repeats}
+    times = json.loads(run_python(_TIMES.format(**more)).splitlines()[-1])
+    seconds, memory = json.loads(run_python(_DISK.format(folder=folder)).splitlines()[-1])
+    for form in ("exact", "profile"):
+        _add_times(report, form, times)
+    held, stored = (min(own) for own in times["hessian"][:2])
     report.add(
-        "Dask, LocalCluster(n_workers=2), overhead per evaluation",
+        "from Parquet on disk, second derivatives",
         "in memory, two threads",
-        milliseconds(best["dask"]),
-        milliseconds(best["memory"]),
-        1e3 * (best["dask"] - best["memory"]),
-        "ms",
-        100.0,
-        accuracy=f"values differ by {abs(sides['dask']['value'] / memory['value'] - 1):.0e}",
-        spread=f"{spread['dask']}, {spread['memory']}",
-    )
-    report.add(
-        "from Parquet on disk, an evaluation, cache warm",
-        "in memory, two threads",
-        milliseconds(best["disk"]),
-        milliseconds(best["memory"]),
-        best["disk"] / best["memory"],
+        milliseconds(stored),
+        milliseconds(held),
+        stored / held,
         "of memory",
-        3.0,
-        accuracy=same,
-        spread=f"{spread['disk']}, {spread['memory']}",
+        None,
     )
     report.add(
         "from Parquet on disk, memory above import",
         "the data as float64",
-        f"{sides['disk']['memory'] / 1e9:.2f} GB",
+        f"{memory / 1e9:.2f} GB",
         f"{n_bytes / 1e9:.2f} GB",
-        sides["disk"]["memory"] / 1e9,
+        memory / 1e9,
         "GB",
         1.5,
     )
     report.add(
         "from Parquet on disk, until the first evaluation",
-        "in memory",
-        f"{sides['disk']['opened']:.1f} s",
-        f"{memory['opened']:.1f} s",
-        sides["disk"]["opened"],
+        "none",
+        f"{seconds:.1f} s",
+        "",
+        seconds,
         "s",
         None,
         note="decodes, checks and writes the rows once",
     )
-    return report
+
+
+def _add_times(report: Report, form: str, times) -> None:
+    held, stored, spread_out = (Timing(tuple(own)) for own in times[form])
+    _, of_disk, of_dask = (f"values differ by {own:.0e}" for own in times["differences"])
+    report.add(
+        f"Dask, LocalCluster(n_workers=2), {form} form, overhead per evaluation",
+        "in memory, two threads",
+        milliseconds(spread_out.best),
+        milliseconds(held.best),
+        1e3 * (spread_out.best - held.best),
+        "ms",
+        100.0,
+        accuracy=of_dask,
+        spread=spreads(spread_out, held),
+    )
+    report.add(
+        f"from Parquet on disk, {form} form, an evaluation, cache warm",
+        "in memory, two threads",
+        milliseconds(stored.best),
+        milliseconds(held.best),
+        stored.best / held.best,
+        "of memory",
+        3.0,
+        accuracy=of_disk,
+        spread=spreads(stored, held),
+    )
