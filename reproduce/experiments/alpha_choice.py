@@ -71,7 +71,7 @@ class Config:
     @classmethod
     def tiny(cls) -> "Config":
         """Return a configuration of a few seconds, without data, for tests."""
-        return cls(tasks=("horse",), n_repeats=1, n_train=10, n_points=5)
+        return cls(tasks=("horse",), n_repeats=1, n_train=6, n_points=4)
 
 
 @experiment(KEY)

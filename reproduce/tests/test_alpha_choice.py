@@ -10,6 +10,7 @@ from reproduce.app import app
 pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     result = CliRunner().invoke(app, ["alpha", "--quick", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output

@@ -141,6 +141,9 @@ class MAPMatching(MatchingInference, BaseMatcher):
         (``n_checked``), the ``largest_difference`` of a probability there, and the
         ``largest_error`` given the errors of these, which ``is_certain`` or holds with high
         probability; NaN if unknown.
+    posterior_, log_evidence_
+        Set by `inference`, dropped by the next fit: how sure the coefficients are, and the
+        log-evidence of the model.
 
     Notes
     -----

@@ -103,6 +103,9 @@ class RankMatch(RankingInference, LinearRanker):
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``; for whole
         lists of the profile form, then of the exact one.
+    posterior_, log_evidence_
+        Set by `inference`, dropped by the next fit: how sure the coefficients are, and the
+        log-evidence of the model.
 
     Notes
     -----

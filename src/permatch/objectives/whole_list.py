@@ -28,6 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from permatch._parallel import run_tasks
+from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_choice
 from permatch.errors import SizeLimitError
@@ -49,8 +50,8 @@ FORMS = ("auto", "exact", "profile")
 
 # Documents of a task, about: enough to make threads worth while, few enough to share.
 _TASK_SIZE = 1024
-# Sums of second derivatives that are made side by side.
-_SUMS = 8
+# Sums of second derivatives that are made side by side, and the time of a cell of them.
+_SUMS, _SECONDS_PER_CELL = 8, 4e-9
 # A Fourier sum over R levels has about this many points to the power R - 1.
 _POINTS_PER_AXIS = 16
 # Cells of a list, its documents times the smaller of these points and the product of
@@ -179,13 +180,13 @@ class WholeListLikelihood:
 
     def _exact_hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
         """Return the second derivatives of the lists in the exact form."""
-        lists, starts = self._lists, self.starts
-        parts = np.zeros((min(_SUMS, len(self._tasks) - 1), *(documents.shape[1],) * 2))
+        lists, starts, n_features = self._lists, self.starts, documents.shape[1]
+        losses = np.zeros(len(self._codes))
+        parts = np.zeros((_SUMS, n_features, n_features))
 
-        def curve_task(first: int, last: int, total: FloatArray) -> None:
+        def curve(first: int, last: int, total: FloatArray) -> None:
             size = lists.marginal_starts[last] - lists.marginal_starts[first]
-            tilted, losses = np.empty(size), np.zeros(len(self._codes))
-            own = lists, self._codes, first, last
+            tilted, own = np.empty(size), (lists, self._codes, first, last)
             tilt_queries(scores, *own, tilted, losses)
             given = tilted.copy()
             count_queries(*own, given, losses)
@@ -196,14 +197,29 @@ class WholeListLikelihood:
                 curve_exactly(lists, q, first, *tables, total, variances)
                 total += rows.T @ (variances[:, None] * rows)
 
-        def curve(k: int) -> None:
-            # Sums of fixed tasks in fixed order, whatever the number of threads.
-            for task in range(k, len(self._tasks) - 1, len(parts)):
-                curve_task(self._tasks[task], self._tasks[task + 1], parts[k])
+        n_tasks = len(self._tasks) - 1
+        seconds = self._exact_seconds(n_features)
+        with progress_bar("second derivatives", n_tasks, seconds, None) as show:
+            # The same tasks for every sum, in the same order, on any number of threads.
+            for begin in range(0, n_tasks, _SUMS):
+                ends = self._tasks[begin : begin + _SUMS + 1]
 
-        run_tasks(curve, len(parts), self.n_jobs)
+                def task(k: int, ends: IntArray = ends) -> None:
+                    curve(ends[k], ends[k + 1], parts[k])
+
+                run_tasks(task, len(ends) - 1, self.n_jobs)
+                if show is not None:
+                    show(begin + len(ends) - 1)
         result = parts.sum(axis=0)
         return 0.5 * (result + result.T)
+
+    def _exact_seconds(self, n_features: int) -> float:
+        """Return about how long the second derivatives of the exact form take."""
+        is_exact = self._codes == EXACT
+        n_levels = np.diff(self._lists.level_starts)[is_exact]
+        n_points = 0.5 * float(_POINTS_PER_AXIS) ** (n_levels - 1)
+        n_cells = float(n_points @ np.diff(self.starts)[is_exact])
+        return _SECONDS_PER_CELL * n_cells * n_features / self.n_jobs
 
     def _tilt(
         self,

@@ -53,5 +53,7 @@ def test_matchings(rng):
         np.testing.assert_allclose(two.covariance, one.covariance, rtol=1e-6)
         assert two.hessian_method == one.hessian_method
         assert two.log_evidence == pytest.approx(one.log_evidence, rel=RELATIVE)
+    with pytest.raises(InvalidOptionError, match="intervals need graphs in memory"):
+        model.predict_marginals(parts, uncertainty=two)
     with pytest.raises(InvalidOptionError, match="clusters need graphs in memory"):
         model.inference(parts, clusters=np.arange(12))

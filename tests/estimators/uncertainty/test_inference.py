@@ -277,6 +277,15 @@ def test_draws_have_the_covariance(rng):
     np.testing.assert_allclose(within.mean(axis=0), 0.0, atol=0.05)
 
 
+def test_draws_with_fewer_clusters_than_parameters(rng):
+    X, y, qid = judged(rng)
+    model = pm.RankMatch(alpha=0.0).fit(X, y, qid=qid)
+    posterior = model.inference(X, y, qid=qid, clusters=qid % 3)  # they sum to zero
+    root = posterior.root()
+    np.testing.assert_allclose(root @ root.T, posterior.covariance, rtol=1e-6, atol=1e-9)
+    assert np.isfinite(posterior.sample(10, rng=0)).all()
+
+
 def test_frozen(rng):
     X, y, qid = judged(rng)
     posterior = pm.RankMatch(alpha=0.1).fit(X, y, qid=qid).inference(X, y, qid=qid)

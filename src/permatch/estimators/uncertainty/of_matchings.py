@@ -143,8 +143,8 @@ class MatchingInference:
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`.
         uncertainty : Posterior, optional
             The result of `inference`: give every probability an interval too.
         level : float
@@ -160,8 +160,15 @@ class MatchingInference:
         list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
             Rows and columns sum to one, less the probability that the node is unmatched,
             within the errors of a sampling engine.  With `uncertainty`: a list of
-            `MarginalIntervals`, whose arrays have these shapes.
+            `MarginalIntervals`, whose arrays have these shapes.  Of a table in parts: the
+            probability of every pair, in the order of the rows; of a Dask DataFrame a Dask
+            Series, and of delayed graphs delayed lists, not yet computed.
         """
+        if uncertainty is not None and is_in_parts(graphs):
+            raise InvalidOptionError(
+                "intervals need graphs in memory; got a table in parts. Predict it part by "
+                "part, or leave uncertainty out."
+            )
         found: list[FloatArray] = super().predict_marginals(graphs)  # pyright: ignore
         if uncertainty is None:
             return found

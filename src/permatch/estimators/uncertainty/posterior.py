@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import stats
 
 from permatch._files import Gauge, whole_file
 from permatch._types import BoolArray, FloatArray, Seed
@@ -26,6 +26,9 @@ from permatch.estimators.json_values import (
 from permatch.estimators.uncertainty.summary import Summary, summarise
 
 FORMAT, SCHEMA = "permatch-posterior", 1
+
+# Added to correlations that are singular.
+_RIDGE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -205,11 +208,18 @@ class Posterior:
 
     def root(self) -> FloatArray:
         """Return a matrix (p, r) whose product with its transpose is the covariance."""
-        sizes = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
+        sizes = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        (free,) = np.nonzero(sizes > 0.0)
         # Correlations first: parameters may differ by many orders of magnitude.
-        values, vectors = linalg.eigh(self.covariance / np.outer(sizes, sizes))
-        is_kept = values > 1e-14 * max(values.max(initial=0.0), 1e-300)
-        return sizes[:, None] * vectors[:, is_kept] * np.sqrt(values[is_kept])
+        own = self.covariance[np.ix_(free, free)] / np.outer(sizes[free], sizes[free])
+        root = np.zeros((len(sizes), len(free)))
+        # By Cholesky, which rounding hardly changes: equal seeds give nearly equal draws.
+        try:
+            factor = np.linalg.cholesky(own)
+        except np.linalg.LinAlgError:  # singular, as with few clusters
+            factor = np.linalg.cholesky(own + _RIDGE * np.eye(len(free)))
+        root[free] = sizes[free, None] * factor
+        return root
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Return a table of the parameters.
