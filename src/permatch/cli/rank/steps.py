@@ -49,7 +49,7 @@ def find_parts(
     _, is_parquet = list_files(path)
     named = (columns.grade, columns.qid) if is_parquet else (None, None)
     if elsewhere.dask is None:
-        return path, *named
+        return path, named[0], named[1]
     from permatch.distributed.dask_rows import read_on_workers
 
     return read_on_workers(path, Roles(*named))
