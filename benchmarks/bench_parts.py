@@ -102,12 +102,39 @@ def measure_times(folder, n_queries, repeats):
                 repeats=repeats if form is None else 3 * repeats,  # short ones are noisy
             )
             found[name] = [timing.seconds for timing in timings]
+        found |= measure_dask(held, spread_out, coef, repeats)
         curved = [p.objective(1.0, "profile") for p in (held, stored, spread_out)]
         timings = race(*(lambda o=o: o.hessian(coef) for o in curved), repeats=1)
         found["hessian"] = [timing.seconds for timing in timings]
         values = [objective.value_and_grad(coef)[0] for objective in objectives]
     found["differences"] = [abs(value / values[0] - 1.0) for value in values]
     return found
+
+
+def measure_dask(held, spread_out, coef, repeats):
+    """Return what Dask adds: a pass that does nothing, and seconds of the processor.
+
+    The latter, of the client and its workers, do not depend on who else uses the machine.
+    """
+    from distributed import get_client
+
+    def processor():
+        return time.process_time() + sum(get_client().run(time.process_time).values())
+
+    used = []
+    for problem in (held, spread_out):
+        objective, own = problem.objective(1.0, "profile"), []
+        for _ in range(repeats):
+            began = processor()
+            objective.value_and_grad(coef)
+            own.append(processor() - began)
+        used.append(min(own))
+    (empty,) = race(lambda: spread_out.shards.map(do_nothing, coef), repeats=6 * repeats)
+    return {"processor": used, "empty": empty.seconds}
+
+
+def do_nothing(shard, coef):
+    """Stand for an evaluation that takes no time."""
 
 
 def measure_disk(folder):
@@ -141,6 +168,26 @@ def _measure(report: Report, folder, n_queries, repeats, n_bytes) -> None:
     seconds, memory = json.loads(run_python(_DISK.format(folder=folder)).splitlines()[-1])
     for form in ("exact", "profile"):
         _add_times(report, form, times)
+    empty, (memory_used, dask_used) = Timing(tuple(times["empty"])), times["processor"]
+    report.add(
+        "Dask, LocalCluster(n_workers=2), a pass that computes nothing",
+        "none",
+        milliseconds(empty.best),
+        "",
+        1e3 * empty.best,
+        "ms",
+        100.0,
+        spread=spreads(empty),
+    )
+    report.add(
+        "Dask, LocalCluster(n_workers=2), profile form, processor seconds added",
+        "in memory, two threads",
+        milliseconds(dask_used),
+        milliseconds(memory_used),
+        1e3 * (dask_used - memory_used),
+        "ms",
+        None,
+    )
     held, stored = (min(own) for own in times["hessian"][:2])
     report.add(
         "from Parquet on disk, second derivatives",

@@ -64,11 +64,8 @@ class Ledger:
             found = json.loads(state.read_text(encoding="utf-8"))
             if found.get("key") == key:
                 return cls(folder, found)
-            _refuse(folder, "holds links of other pairs, or linked in another way")
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            _refuse(folder, "exists and is not empty")
-        folder.mkdir(parents=True, exist_ok=True)
-        ledger = cls(folder, {})
+            raise _no_room(folder, "holds links of other pairs, or linked in another way")
+        ledger = cls(new_folder(folder), {})
         ledger.note(key=key)
         return ledger
 
@@ -106,8 +103,17 @@ class Ledger:
         return total
 
 
-def _refuse(folder: Path, found: str) -> None:
-    raise InvalidOptionError(
+def new_folder(path: str | Path) -> Path:
+    """Return a folder that is empty, and made if need be."""
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise _no_room(folder, "exists and is not empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _no_room(folder: Path, found: str) -> InvalidOptionError:
+    return InvalidOptionError(
         f"out must be a new or empty folder, or one in which the same links were begun; "
         f"{folder} {found}. Name another folder, or remove this one."
     )

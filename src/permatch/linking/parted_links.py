@@ -12,7 +12,7 @@ from permatch._shards import Shards
 from permatch._types import FloatArray
 from permatch.decoding.bayes import LinkCosts
 from permatch.distributed.disk import DiskShards
-from permatch.linking.ledger import Ledger
+from permatch.linking.ledger import Ledger, new_folder
 from permatch.linking.links import Links, check_n
 from permatch.linking.report import Figures, in_one_line, summary
 from permatch.linking.survey import ROW
@@ -112,8 +112,7 @@ class PartedLinks:
         folder : path
             A new or empty folder; with Dask, one that all workers see.
         """
-        target = Ledger.open(folder, "").folder
-        self.shards.map(_write, target)
+        self.shards.map(_write, new_folder(folder))
 
     def __repr__(self) -> str:
         """Return a summary in one line."""
