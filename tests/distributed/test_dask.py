@@ -312,3 +312,19 @@ def test_a_scheduler_that_is_not_there(monkeypatch, tmp_path):
     both = CliRunner().invoke(app, ["rank", "fit", str(folder), *options, "--from-disk"])
     assert both.exit_code == 2
     assert "exclude each other" in both.output
+
+
+def _applied(shard, function, *more):
+    return function(shard, *more)
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_a_function_may_be_an_argument(scheduler):
+    dask = pytest.importorskip("dask")
+    shards = DaskShards([dask.delayed([1, 2]), dask.delayed([3])])
+    with dask.config.set(scheduler=scheduler):
+        assert shards.map(_applied, len) == [2, 1]
+        assert shards.derive(_applied, sorted).keep(_applied, sum).map(str) == [
+            "([1, 2], 3)",
+            "([3], 3)",
+        ]

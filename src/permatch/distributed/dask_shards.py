@@ -96,7 +96,10 @@ class DaskShards(Shards):
 
 
 class _Sent:
-    """Arguments on their way; a tuple would be scattered item by item."""
+    """Arguments on their way.
+
+    A tuple would be scattered item by item, and called if its first item is a function.
+    """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         self.arguments = arguments
@@ -105,12 +108,11 @@ class _Sent:
 def _lasting(arguments: tuple[Any, ...]) -> Any:
     """Return arguments that Dask can make again where they are lost."""
     dask = require("dask", "dask")
-    return dask.persist(dask.delayed(arguments, pure=False, traverse=False))[0]
+    return dask.persist(dask.delayed(_Sent(arguments), pure=False, traverse=False))[0]
 
 
-def _call(function: Callable[..., Any], shard: Any, sent: Any) -> Any:
-    arguments = sent.arguments if isinstance(sent, _Sent) else sent
-    return function(shard, *arguments)
+def _call(function: Callable[..., Any], shard: Any, sent: _Sent) -> Any:
+    return function(shard, *sent.arguments)
 
 
 @contextmanager

@@ -30,7 +30,6 @@ class Scratch:
 
     def __init__(self) -> None:
         self._file: Any = tempfile.TemporaryFile(prefix="permatch")  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
         self._end = 0
         weakref.finalize(self, self._file.close)  # what is mapped stays mapped
 
