@@ -320,7 +320,6 @@ def _applied(shard, function, *more):
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_a_function_may_be_an_argument(scheduler):
-    dask = pytest.importorskip("dask")
     shards = DaskShards([dask.delayed([1, 2]), dask.delayed([3])])
     with dask.config.set(scheduler=scheduler):
         assert shards.map(_applied, len) == [2, 1]
