@@ -83,7 +83,7 @@ class DaskShards(Shards):
     def _compute(self, tasks: list[Any], client: Any) -> list[Any]:
         if client is None:
             return list(require("dask", "dask").compute(*tasks))
-        futures = client.compute(tasks)
+        futures = client.compute(tasks, optimize_graph=False)
         try:
             if self.passes.show is not None:
                 completed = require("distributed", "dask").as_completed(futures)
