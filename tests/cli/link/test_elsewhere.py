@@ -36,6 +36,12 @@ def test_links_are_written_to_a_folder(folder):
     assert len(pm.Links.read("review.csv")) == 2
 
 
+def test_a_folder_may_be_called_like_the_command(folder):
+    folder.rename(folder.with_name("pairs"))
+    assert run("pairs", "--from-disk", "--out", "links").exit_code == OK
+    assert "Usage: permatch link" in run("pairs", "--help").stdout
+
+
 def test_ctrl_c_says_how_to_go_on(folder, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt

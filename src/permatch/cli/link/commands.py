@@ -28,7 +28,9 @@ class DefaultGroup(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line."""
-        if not args or args[0] not in self.commands:
+        # A table may be called like the command, which is never without one.
+        is_table = args[:1] == [_DEFAULT] and (args[1:] or ["-"])[0].startswith("-")
+        if not args or is_table or args[0] not in self.commands:
             args = [_DEFAULT, *(args or ["--help"])]
         return super().parse_args(ctx, args)
 
