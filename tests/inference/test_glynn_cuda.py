@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.cuda import driver, sums
-from permatch.errors import DeviceError, InvalidOptionError
+from permatch.cuda import dlpack, driver, sums
+from permatch.errors import DeviceError, InvalidOptionError, ScoreTypeError
 
 without_gpu = pytest.mark.skipif(driver.available() is None, reason="there is a GPU here")
 
@@ -70,3 +70,35 @@ def test_plans_share_out_all_rows(size, n_graphs, is_dual):
 def test_the_source_compiles(macros, is_dual):
     code = driver.compile_source("sm_90", {"DUAL": is_dual, **macros})
     assert code[:4] == b"\x7fELF"
+
+
+class Tensor:
+    """An array that hands out a DLPack tensor in the memory of the processor."""
+
+    def __init__(self, values):
+        self.values = values
+        self.dtype = values.dtype
+
+    def __dlpack__(self, stream=None):
+        return self.values.__dlpack__()
+
+
+def test_arrays_come_in_as_they_lie():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    found = dlpack.view(Tensor(values.transpose(0, 2, 1)))
+    assert found.shape == (2, 4, 3)
+    assert found.strides == (12, 1, 4)
+    assert found.pointer == values.ctypes.data
+    assert found.stacked().shape == (1, 2, 4, 3)
+
+
+def test_arrays_that_cannot_be_used_are_refused():
+    with pytest.raises(ScoreTypeError, match="must be float64; got float32"):
+        dlpack.view(Tensor(np.zeros((2, 2), dtype=np.float32)))
+    with pytest.raises(ScoreTypeError, match="must not run backwards"):
+        dlpack.view(Tensor(np.zeros((3, 3))[:, ::-1]))
+
+
+def test_the_engine_of_gpus_computes_nowhere_else():
+    with pytest.raises(InvalidOptionError, match="device of GlynnCuda must be 'cuda'"):
+        pm.GlynnCuda(device="cpu")

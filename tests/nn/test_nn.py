@@ -222,7 +222,7 @@ def test_infeasible_graphs_are_named():
 
 
 def test_graphs_that_are_too_large_are_refused():
-    refuses(SizeLimitError, "at most 30, got 40", torch.zeros(40, 40))
+    refuses(SizeLimitError, r"is exact.*at most 30 nodes.*40 x 40", torch.zeros(40, 40))
     refuses(SizeLimitError, r"graph 0, of 40 x 41 nodes", torch.zeros(40, 41), 0.0, 0.0)
 
 
@@ -261,3 +261,45 @@ def test_missing_torch_is_reported(monkeypatch):
         MissingDependencyError, match="needs torch: install the extra 'torch'"
     ):
         import_module("permatch.nn")
+
+
+def test_what_the_gpu_cannot_sum_is_solved_on_the_processor():
+    from permatch.nn import _cuda
+
+    # All matchings but the best weigh next to nothing, and scaling by sweeps is slow.
+    size = 12
+    scores = torch.full((2, size, size), -torch.inf, dtype=torch.float64)
+    for i in range(size):
+        scores[:, i, i] = 0.0
+        scores[0, i, (i + 1) % size] = 30.0
+        scores[1, i, (i + 2) % size] = -1.0
+    must = torch.full((2, size), -torch.inf, dtype=torch.float64)
+    problem = _cuda._Problem.of(scores, must, must)
+    along = torch.where(scores > -torch.inf, torch.randn_like(scores), 0.0)
+    direction = _cuda._Problem.of(along, 0.0 * along[:, 0], 0.0 * along[:, 0])
+    found = problem._solved_on_processor(None)
+    expected = pm.infer(list(scores.numpy()))
+    np.testing.assert_allclose(found[0], expected.log_partition, atol=1e-10)
+    np.testing.assert_allclose(found[1], np.stack(expected.marginals), atol=1e-10)
+    slopes = problem._solved_on_processor(direction)
+    moved = [problem.scores + step * along for step in (1e-5, -1e-5)]
+    ends = [_cuda._Problem.of(z, must, must)._solved_on_processor(None) for z in moved]
+    for slope, high, low in zip(slopes, *ends, strict=True):
+        np.testing.assert_allclose(slope, (high - low) / 2e-5, atol=1e-8)
+    with pytest.raises(NaNScoreError, match="scores must not contain NaN"):
+        _cuda._Problem.of(scores * torch.nan, must, must)._solved_on_processor(None)
+
+
+def test_odd_matchings_are_refused_or_taken():
+    scores = torch.zeros(3, 2, 2)
+    with pytest.raises(InvalidMatchingError, match="batch dimensions of the scores"):
+        permatch.nn.log_prob(scores, torch.zeros(2, 2, dtype=torch.int64))
+    with pytest.raises(InvalidMatchingError, match=r"Use matching\.long"):
+        permatch.nn.log_prob(scores, torch.zeros(3, 2))
+    mask = torch.ones(3, 2, 2, dtype=torch.bool)
+    labels = torch.tensor([0, 1], dtype=torch.uint8).expand(3, 2)
+    mask[0, 1], mask[0, :, 1] = False, False
+    assert permatch.nn.log_prob(scores, labels, mask=mask)[0] == 0.0
+    empty = permatch.nn.MatchingDistribution(torch.zeros(0, 2, 2))
+    assert empty.mode.shape == empty.bayes_matching().shape == (0, 2)
+    assert empty.sample((4,)).shape == (4, 0, 2)

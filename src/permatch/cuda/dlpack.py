@@ -45,11 +45,13 @@ class View:
     pointer: Pointer
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    device: int  # its number
     owner: Any  # keeps the memory
 
     def stacked(self) -> "View":
         """Return a view with a first axis of length one."""
-        return View(self.pointer, (1, *self.shape), (0, *self.strides), self.owner)
+        shape, strides = (1, *self.shape), (0, *self.strides)
+        return View(self.pointer, shape, strides, self.device, self.owner)
 
     def download(self, device: Device) -> FloatArray:
         """Return a copy as a NumPy array."""
@@ -81,4 +83,10 @@ def view(array: Any) -> View:
         strides = tuple(tensor.strides[: tensor.ndim])
     else:
         strides = tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
-    return View((tensor.data or 0) + tensor.byte_offset, shape, strides, (array, capsule))
+    if min(strides, default=0) < 0:
+        raise ScoreTypeError(
+            "scores on a GPU must not run backwards; got an array that is reversed along "
+            "an axis. Copy it first."
+        )
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    return View(pointer, shape, strides, tensor.device_id, (array, capsule))

@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -94,6 +95,11 @@ class Device:
         self._kernels: dict[tuple[Any, ...], Any] = {}
 
     @property
+    def number(self) -> int:
+        """The number of the device."""
+        return int(self._device)
+
+    @property
     def name(self) -> str:
         """What the driver calls the device."""
         text = _check(self._driver.cuDeviceGetName(128, self._device))
@@ -109,8 +115,13 @@ class Device:
         """Return a kernel of the source, compiled with these macros."""
         key = (name, *sorted(macros.items()))
         if key not in self._kernels:
-            code = compile_source(f"sm_{self.architecture}", macros)
-            module = _check(self._driver.cuModuleLoadData(code))
+            architecture = f"sm_{self.architecture}"
+            try:
+                code = compile_source(architecture, macros)
+                module = _check(self._driver.cuModuleLoadData(code))
+            except DeviceError:  # what lay on disk may be damaged
+                code = compile_source(architecture, macros, is_fresh=True)
+                module = _check(self._driver.cuModuleLoadData(code))
             function = _check(self._driver.cuModuleGetFunction(module, name.encode()))
             self._kernels[key] = Kernel(self._driver, function)
         return self._kernels[key]
@@ -153,6 +164,7 @@ class Kernel:
         self._driver = driver
         self._function = function
         self._shared = _PLAIN_SHARED
+        self._lock = threading.Lock()
 
     def __call__(
         self,
@@ -163,11 +175,12 @@ class Kernel:
         stream: int = 0,
     ) -> None:
         """Launch; whole numbers are 64 bits wide, as pointers are, `c_int` 32 bits."""
-        if shared > self._shared:
-            attribute = self._driver.CUfunction_attribute
-            most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _check(self._driver.cuFuncSetAttribute(self._function, most, shared))
-            self._shared = shared
+        with self._lock:
+            if shared > self._shared:
+                attribute = self._driver.CUfunction_attribute
+                most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                _check(self._driver.cuFuncSetAttribute(self._function, most, shared))
+                self._shared = shared
         held = [_as_ctypes(argument) for argument in arguments]
         addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
@@ -192,12 +205,19 @@ def _check(result: tuple[Any, ...]) -> Any:
     """Return what a call of the driver or the compiler returned, or raise its error."""
     status, *values = result
     if int(status):
-        raise DeviceError(f"the CUDA driver failed with {status.name}.")
+        is_full = "OUT_OF_MEMORY" in status.name
+        remedy = " Pass fewer graphs at a time." if is_full else ""
+        raise DeviceError(f"the CUDA driver failed with {status.name}.{remedy}")
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def compile_source(architecture: str, macros: dict[str, int]) -> bytes:
-    """Return the kernels as machine code, from disk if they were compiled before."""
+def compile_source(
+    architecture: str, macros: dict[str, int], *, is_fresh: bool = False
+) -> bytes:
+    """Return the kernels as machine code, from disk if they were compiled before.
+
+    With `is_fresh` what is on disk is replaced.
+    """
     nvrtc = _bindings("nvrtc")
     options = [
         *_OPTIONS,
@@ -207,16 +227,25 @@ def compile_source(architecture: str, macros: dict[str, int]) -> bytes:
     source = _SOURCE.read_bytes()
     version = _check(nvrtc.nvrtcVersion())
     key = hashlib.sha256(source + repr((options, version)).encode()).hexdigest()
-    path = _cache_folder() / f"{key[:32]}.cubin"
-    with suppress(OSError):
-        return path.read_bytes()
+    name = f"{key[:32]}.cubin"
+    with suppress(OSError, RuntimeError):
+        if not is_fresh:
+            return (_cache_folder() / name).read_bytes()
     code = _compile(nvrtc, source, [option.encode() for option in options])
-    with suppress(OSError):  # a folder that cannot be written to costs time only
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        draft.write_bytes(code)
-        draft.replace(path)
+    # A folder that cannot be written to, or no home, costs time only.
+    with suppress(OSError, RuntimeError):
+        _write_whole(_cache_folder() / name, code)
     return code
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _compile(nvrtc: Any, source: bytes, options: list[bytes]) -> bytes:

@@ -30,6 +30,8 @@ _WARPS_PER_PROCESSOR = 8
 _PARTIAL_BYTES, _GRAPHS = 256 << 20, 1 << 15
 _RUNS = 32
 _THREADS = 256
+# Bytes of shared memory that kernels have besides what is asked for.
+_STATIC_SHARED = 4096
 
 Allocate = Callable[[int], Pointer]
 
@@ -129,6 +131,11 @@ def scale(
 ) -> None:
     """Fill the weights of a batch, and the logarithms (b,) its sums were divided by."""
     n, k = batch.n, batch.k
+    if (most := (device.max_shared - _STATIC_SHARED) // 8) < n + k:
+        raise SizeLimitError(
+            f"on this GPU graphs may have at most {most:,} nodes on both sides together; "
+            f"got {n + k:,}. Use the processor."
+        )
     n_threads = 32 if n * k <= 256 else 128
     device.kernel("scale", DUAL=0, KERNELS=1)(
         (batch.n_graphs,), n_threads, scores, *strides, *unmatched, c_int(n), c_int(k),
@@ -138,14 +145,24 @@ def scale(
 
 
 def sum_subsets(
-    device: Device, batch: Batch, out: Sums, allocate: Allocate, stream: int = 0
+    device: Device,
+    batch: Batch,
+    out: Sums,
+    allocate: Allocate,
+    stream: int = 0,
+    on_launch: Callable[[float], None] | None = None,
+    free_bytes: int | None = None,
 ) -> None:
-    """Sum over sets of matched columns: positive terms only."""
+    """Sum over sets of matched columns: positive terms only.
+
+    `on_launch` is called with the share that is done where there are several launches;
+    `free_bytes` is the memory that can be had; default: what the driver calls free.
+    """
     if batch.k <= FEW_COLUMNS:
         _sum_few_columns(device, batch, out, allocate, stream)
         return
     per_graph = batch.real_bytes * ((batch.n + 3) << batch.k)
-    free = device.free_bytes // 2
+    free = (device.free_bytes if free_bytes is None else free_bytes) // 2
     if per_graph > free:
         raise SizeLimitError(
             f"sums over sets of {batch.k} columns need {per_graph / 2**30:.3g} GiB of the "
@@ -162,6 +179,10 @@ def sum_subsets(
         last = min(first + at_once, batch.n_graphs)
         some, into = batch.some(first, last), out.some(first, batch.n, batch.k)
         _sum_many_columns(device, some, into, room, partial, stream)
+        if last < batch.n_graphs:
+            device.synchronize(stream)  # Ctrl-C is heard between launches
+            if on_launch is not None:
+                on_launch(last / batch.n_graphs)
 
 
 def _sum_few_columns(
@@ -179,7 +200,7 @@ def _sum_few_columns(
     table = batch.real_bytes << k
     kernel = device.kernel("subsets", DUAL=int(batch.is_dual), KERNELS=2, K=k)
     shared = table * (n + 3)
-    is_outside = shared > device.max_shared - 1024
+    is_outside = shared > device.max_shared - _STATIC_SHARED
     shared = 2 * table if is_outside else shared
     at_once = batch.n_graphs
     tables = 0
@@ -298,6 +319,7 @@ def sum_signs(
     n_runs = min(_RUNS, n_blocks)
     per_run = -(-n_blocks // n_runs)
     n_launches = (1 << plan.n_high) // n_blocks
+    n_done, n_all = 0, n_launches * -(-batch.n_graphs // n_at_once)
     for first in range(0, batch.n_graphs, n_at_once):
         some = batch.some(first, min(first + n_at_once, batch.n_graphs))
         for launch in range(n_launches):
@@ -309,10 +331,11 @@ def sum_signs(
                 (-(-plan.entries // 128), n_runs, some.n_graphs), 128, partial,
                 c_int(n_blocks), c_int(per_run), c_int(launch == 0), totals, stream=stream,
             )  # fmt: skip
-            if n_launches > 1:
+            n_done += 1
+            if n_all > 1:
                 device.synchronize(stream)  # Ctrl-C is heard between launches
                 if on_launch is not None:
-                    on_launch((launch + 1) / n_launches)
+                    on_launch(n_done / n_all)
         into = out.some(first, size, size)
         finish(
             (some.n_graphs,), 512 if n_runs > 1 else 128, some.weights, some.left,

@@ -48,8 +48,8 @@ class Glynn(SignedSumEngine):
         Largest residual accepted before falling back.
     device : {"cpu", "cuda"}
         Where it computes: on the processor, or on an NVIDIA GPU (extra ``cuda``, or
-        PyTorch), where graphs of up to 40 nodes are in reach.  On a GPU it takes float64
-        arrays of CuPy and PyTorch that lie there too, without a copy.
+        PyTorch).  There it takes float64 arrays of CuPy and PyTorch too, without a copy.
+        `GlynnCuda` is set up for the sizes that a GPU can do.
 
     Notes
     -----

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from permatch.errors import InvalidOptionError
 from permatch.inference.exact import EXACT_TOL
 from permatch.inference.glynn import Glynn
 
@@ -31,6 +32,13 @@ class GlynnCuda(Glynn):
     tol: float = 1e-8
     device: str = "cuda"
     name = "glynn_cuda"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.device != "cuda":
+            raise InvalidOptionError(
+                f"device of GlynnCuda must be 'cuda'; got {self.device!r}. Use Glynn."
+            )
 
     def tol_at(self, size: int) -> float:
         """Return the largest residual accepted for graphs of a size."""

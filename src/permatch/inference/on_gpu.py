@@ -15,7 +15,7 @@ from permatch.cuda.arrays import log_permanents
 from permatch.cuda.dlpack import View, view
 from permatch.cuda.driver import require_device
 from permatch.cuda.sums import GLYNN_FROM
-from permatch.errors import ScoreShapeError
+from permatch.errors import DeviceError, ScoreShapeError
 from permatch.inference.answer import Diagnostics, InferenceResult
 from permatch.inference.exact import EXACT_TOL, SignedSumEngine
 
@@ -40,6 +40,11 @@ def infer_squares(engine: SignedSumEngine, scores: Any, job: Job) -> InferenceRe
             "scores on a GPU must be a square (m, m) or a stack of them (b, m, m); got "
             f"shape {shape}. Copy other graphs to the processor."
         )
+    if found.device != (current := require_device().number):
+        raise DeviceError(
+            f"the scores must lie on the current CUDA device, {current}; they lie on "
+            f"{found.device}. Make that one the current one, as by torch.cuda.set_device."
+        )
     engine.check_size(shape[-1])
     if len(shape) == 3:
         return _infer_stack(engine, found, job)
@@ -50,7 +55,8 @@ def _infer_stack(engine: SignedSumEngine, scores: View, job: Job) -> InferenceRe
     """Solve a stack where it lies; graphs that lose digits are solved by the processor."""
     n_graphs, size = scores.shape[:2]
     if size < GLYNN_FROM or not n_graphs:
-        return engine.infer(scores.download(require_device()))
+        host = scores.download(require_device())
+        return engine.infer(host, n_jobs=job.n_jobs, progress=job.progress)
     start = time.perf_counter()
     with shown(engine, size, n_graphs, job) as show:
         log_partition, marginals, residuals = log_permanents(scores, show)
@@ -59,7 +65,7 @@ def _infer_stack(engine: SignedSumEngine, scores: View, job: Job) -> InferenceRe
     if is_poor.any():  # NaN, or nothing feasible, is found out there too
         host = scores.download(require_device())
         check_batch(host)
-        again = engine.infer(host[is_poor])
+        again = engine.infer(host[is_poor], n_jobs=job.n_jobs, progress=job.progress)
         log_partition[is_poor], marginals[is_poor] = again.log_partition, again.marginals
         is_exact &= again.is_exact
     residual = float(residuals[~is_poor].max(initial=0.0))

@@ -1,11 +1,15 @@
 """Batches of problems as PyTorch tensors on a CUDA device."""
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
+from permatch._progress import PATIENCE, progress_bar
 from permatch.cuda.driver import Pointer, require_device
 from permatch.cuda.sums import (
     GLYNN_FROM,
@@ -18,7 +22,7 @@ from permatch.cuda.sums import (
     sum_signs,
     sum_subsets,
 )
-from permatch.errors import InfeasibleGraphError, PrecisionError, SizeLimitError
+from permatch.errors import InfeasibleGraphError, SizeLimitError
 
 Tensor = torch.Tensor
 #: Log-partitions (b,), marginals (b, n, k), and of staying unmatched (b, n) and (b, k).
@@ -29,6 +33,8 @@ Answer = tuple[Tensor, Tensor, Tensor, Tensor]
 _SMALL_TOL, _LARGE_TOL, _LARGE = 1e-10, 1e-8, 25
 # Up to here squares are taken for perfect ones until the kernel says that they are not.
 _GUESSED = 27
+# Of a term of Glynn's formula, per node.
+_SECONDS_PER_TERM = 3e-13
 # Bytes taken at a time: one allocation for most calls, before the first launch.
 _ARENA = 8 << 20
 
@@ -148,8 +154,15 @@ class _Problem:
         return _SMALL_TOL if self.shape[2] < _LARGE else _LARGE_TOL
 
     def _are_good(self, residuals: Tensor) -> bool:
-        worst = residuals if len(residuals) == 1 else residuals.max()
-        return worst.item() <= self._tol
+        worst = (residuals if len(residuals) == 1 else residuals.max()).item()
+        if _SMALL_TOL < worst <= self._tol:
+            warnings.warn(
+                f"digits were lost on a graph of {self.shape[2]} nodes: its probabilities "
+                f"are off by about {worst:.1g}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return worst <= self._tol
 
     def _is_perfect(self) -> bool:
         is_free = (self.left > -math.inf).any() | (self.right > -math.inf).any()
@@ -158,17 +171,49 @@ class _Problem:
     def _mended(
         self, answer: Answer, residuals: Tensor, direction: "_Problem | None"
     ) -> Answer:
-        """Solve graphs again, thoroughly scaled and by positive sums."""
+        """Solve graphs again by positive sums, and what these lose on the processor."""
         is_poor = ~(residuals <= self._tol)
-        poor = self.take(is_poor)
-        self._check_memory(residuals)
-        along = None if direction is None else direction.take(is_poor)
-        again, doubts = poor._summed(sum_subsets, along, False, SWEEPS)
-        if not bool((doubts == 0.0).all()):
-            raise _infeasible(doubts == 0.0)
-        for whole, part in zip(answer, again, strict=True):
-            whole[is_poor] = part
+        if self._is_within_memory():
+            poor = self.take(is_poor)
+            along = None if direction is None else direction.take(is_poor)
+            again, doubts = poor._summed(sum_subsets, along, False, SWEEPS)
+            _put(answer, is_poor, again)
+            is_poor = is_poor.clone()
+            is_poor[is_poor.clone()] = doubts != 0.0
+        if is_poor.any():
+            along = None if direction is None else direction.take(is_poor)
+            _put(answer, is_poor, self.take(is_poor)._solved_on_processor(along))
         return answer
+
+    def _solved_on_processor(self, direction: "_Problem | None") -> Answer:
+        """Solve graphs that are too peaked for sums in floats that are scaled quickly.
+
+        There the scaling is that of the best matching.  What has no matching, or is no
+        number, is refused there too.
+        """
+        from permatch.nn._engines import infer, tangents
+        from permatch.nn._values import check_values
+
+        given = self.scores, self.left, self.right
+        check_values(*given)
+        arrays = [tensor.detach().cpu().contiguous().numpy() for tensor in given]
+        n_jobs = torch.get_num_threads()
+        found = infer(*arrays, n_jobs=n_jobs)
+        if direction is not None:
+            along = [
+                torch.where(z > -math.inf, v, 0.0).cpu().contiguous().numpy()
+                for z, v in zip(
+                    given, (direction.scores, direction.left, direction.right), strict=True
+                )
+            ]
+            parts = zip(found[1:], along, strict=True)
+            slope = sum((p * v).reshape(len(p), -1).sum(axis=1) for p, v in parts)
+            found = slope, *tangents(*arrays, *along, n_jobs=n_jobs)
+        total, marginals, left, right = (
+            torch.as_tensor(each, dtype=torch.float64).to(self.scores.device)
+            for each in found
+        )
+        return total, marginals, left, right
 
     def _summed(
         self,
@@ -210,19 +255,43 @@ class _Problem:
                 batch = replace(batch, **dict(zip(names, along, strict=True)))
             total, marginals, *alone = (each.data_ptr() for each in answer)
             out = Sums(total, residuals.data_ptr(), offsets, marginals, *alone)
-            sum_up(device, batch, out, room, stream)
+            more: dict[str, Any] = {}
+            if sum_up is sum_subsets:
+                more["free_bytes"] = self._free_bytes()
+            with _shown(self.shape, sum_up is sum_signs) as show:
+                sum_up(device, batch, out, room, stream, show, **more)
         return answer, residuals
 
-    def _check_memory(self, residuals: Tensor) -> None:
-        """Refuse sizes that positive sums cannot take over."""
+    def _free_bytes(self) -> int:
+        """Return the memory that can be had, what PyTorch keeps in reserve included."""
+        where = self.scores.device
+        kept = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+        return torch.cuda.mem_get_info(where)[0] + kept
+
+    def _is_within_memory(self) -> bool:
+        """Return whether positive sums can take over."""
         _, n, k = self.shape
-        if (n + 3) * 16.0 * 2.0**k > require_device().free_bytes / 2:
-            raise PrecisionError(
-                f"signed sums need a residual of at most {self._tol:g}; got "
-                f"{float(residuals.max()):.2g} at size {k}, where positive sums would need "
-                "too much memory. Fix known edges to make the graph smaller, or check that "
-                "a perfect matching exists."
-            )
+        return (n + 3) * 16.0 * 2.0**k <= self._free_bytes() / 2
+
+
+@contextmanager
+def _shown(
+    shape: tuple[int, int, int], is_signed: bool
+) -> Iterator[Callable[[float], None] | None]:
+    """Yield what shows the share that is done, for long sums, to a person at a terminal."""
+    n_graphs, _, k = shape
+    seconds = n_graphs * k * 2.0**k * _SECONDS_PER_TERM if is_signed else 0.0
+    if seconds < PATIENCE:
+        yield None
+        return
+    with progress_bar(f"{n_graphs:,} graphs of {k} nodes", 100, seconds, None) as bar:
+        yield None if bar is None else lambda share: bar(int(100 * share))
+
+
+def _put(answer: Answer, chosen: Tensor, part: Answer) -> None:
+    """Put an answer for some of the graphs in its place."""
+    for whole, own in zip(answer, part, strict=True):
+        whole[chosen] = own
 
 
 def _infeasible(is_possible: Tensor) -> InfeasibleGraphError:

@@ -44,7 +44,7 @@ def draw_matchings(batch: Batch, n_samples: int, seed: int) -> Tensor:
 
 
 def _problem(batch: Batch) -> Any:
-    from permatch.nn._ops import check_values
+    from permatch.nn._values import check_values
     from permatch.scores import stacked_problem
 
     check_values(batch.scores, batch.left, batch.right)
@@ -58,7 +58,7 @@ def _array(values: Tensor) -> Any:
 def _as_matchings(nodes: Any, batch: Batch) -> Tensor:
     """Return right nodes (..., all left nodes) as matchings (r, b, n) of the graphs."""
     b, n, k = batch.scores.shape
-    table = np.reshape(nodes, (-1, b, n))
+    table = np.reshape(nodes, (len(nodes) if np.ndim(nodes) > 1 else 1, b, n))
     first = np.arange(b)[:, None] * k
     matchings = torch.from_numpy(
         np.where(table >= 0, table - first, table).astype(np.int64)

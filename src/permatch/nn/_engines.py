@@ -131,8 +131,10 @@ def _engine_of_stack(
         return None
     if scores.shape[1] <= _SMALL.max_size:
         return _SMALL
-    # Forbidden edges may split a graph: its components cost less.
-    return None if scores.min(initial=0.0) == -np.inf else _LARGE
+    # Forbidden edges may split a graph: its components cost less.  Those of a graph that is
+    # too large are refused in words that fit.
+    is_dense = scores.min(initial=0.0) > -np.inf and scores.shape[1] <= _LARGE.max_size
+    return _LARGE if is_dense else None
 
 
 def _is_perfect(scores: FloatArray, left: FloatArray, right: FloatArray) -> bool:

@@ -20,6 +20,7 @@ from permatch.errors import (
     InvalidOptionError,
     NaNScoreError,
     ScoreShapeError,
+    ScoreTypeError,
 )
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -60,7 +61,14 @@ def as_arguments(levels: str | tuple[float, ...]) -> tuple[str, list[float]]:
 def as_grades(y_pred: Tensor, y_true: Tensor, mask: Tensor | None, padding: int) -> Tensor:
     """Return grades (..., slate) as float64, -1 for padding."""
     for name, values in (("y_true", y_true), ("mask", mask)):
-        if values is not None and values.shape != y_pred.shape:
+        if values is None and name == "mask":
+            continue
+        if not isinstance(values, Tensor):
+            raise ScoreTypeError(
+                f"{name} must be a tensor; got {type(values).__name__}. Use "
+                f"torch.as_tensor({name})."
+            )
+        if values.shape != y_pred.shape:
             raise ScoreShapeError(
                 f"{name} must have the shape of y_pred, {tuple(y_pred.shape)}; got "
                 f"{tuple(values.shape)}."

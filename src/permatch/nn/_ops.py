@@ -22,15 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from permatch._validation import MAX_SCORE
-from permatch.errors import (
-    DerivativeError,
-    InfeasibleGraphError,
-    InfiniteScoreError,
-    InvalidMatchingError,
-    NaNScoreError,
-    PrecisionError,
-)
+from permatch.errors import DerivativeError, InvalidMatchingError
+from permatch.nn._values import check_values
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 Three = tuple[Tensor, Tensor, Tensor]
@@ -63,12 +56,8 @@ def infer_op(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) ->
 def _infer_cuda(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
     from permatch.nn._cuda import infer
 
-    given = scores, unmatched_left, unmatched_right
-    try:
-        return infer(*_contiguous(*given))
-    except (InfeasibleGraphError, PrecisionError):
-        check_values(*given)  # looked at only now: looking takes as long as small graphs
-        raise
+    # It looks at values only where sums fail: looking takes as long as small graphs.
+    return infer(*_contiguous(scores, unmatched_left, unmatched_right))
 
 
 @torch.library.custom_op(
@@ -107,36 +96,6 @@ def _contiguous(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _as_arrays(*tensors: Tensor) -> tuple[Any, ...]:
     return tuple(tensor.detach().contiguous().numpy() for tensor in tensors)
-
-
-def check_values(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> None:
-    """Refuse NaN and scores that are too large; one look at a device where all is well."""
-    for name, values in (
-        ("scores", scores),
-        ("unmatched_left", unmatched_left),
-        ("unmatched_right", unmatched_right),
-    ):
-        if not values.numel():
-            continue
-        least, most = torch.stack(torch.aminmax(values)).tolist()
-        if least >= -MAX_SCORE and most <= MAX_SCORE:  # false for NaN
-            continue
-        is_wrong = ~((values.abs() <= MAX_SCORE) | (values == -torch.inf))
-        if not is_wrong.any():
-            continue
-        is_nan = values.isnan()
-        wrong = torch.nonzero(is_nan if is_nan.any() else is_wrong)[0].tolist()
-        where = f"entry {tuple(wrong[1:])} of graph {wrong[0]}"
-        free = "nodes that must be matched" if name != "scores" else "forbidden edges"
-        if is_nan.any():
-            raise NaNScoreError(
-                f"{name} must not contain NaN; got {int(is_nan.sum())} of them, the first "
-                f"at {where}. Use -inf for {free}, and mask for padding."
-            )
-        raise InfiniteScoreError(
-            f"{name} must be at most {MAX_SCORE:g} in size, or -inf for {free}; got "
-            f"{values[tuple(wrong)].item()} at {where}."
-        )
 
 
 # ---- shapes without values
@@ -217,8 +176,10 @@ def _tangents_backward(ctx: Any, *direction: Tensor | None) -> Any:
 def _third_derivative() -> DerivativeError:
     return DerivativeError(
         "permatch.nn has derivatives of log-partitions up to the second and of "
-        "probabilities up to the first; the next one was asked for, as by the gradient of "
-        "a Hessian. Detach the scores, or the gradient, before differentiating again."
+        "probabilities up to the first, forward over reverse or reverse over reverse; "
+        "another one was asked for, as by the gradient of a Hessian or by jacfwd of "
+        "jacfwd. Detach the scores, or the gradient, before differentiating again, or use "
+        "torch.func.hessian."
     )
 
 

@@ -64,7 +64,9 @@ def infer(
     Notes
     -----
     Cost and limits are those of `permatch.infer` for exact engines: 2^m for graphs of m
-    nodes on the smaller side, up to 30.  Graphs without an exact answer are refused.
+    nodes on the smaller side, up to 30; on a GPU up to 48 where all nodes must be matched.
+    Graphs without an exact answer are refused.  `torch.compile` and `torch.func` work, but
+    not one around the other.
 
     Examples
     --------
@@ -211,11 +213,16 @@ def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
     """Return the score of matchings (..., n) of a batch, and whether they are possible."""
     n, k = batch.scores.shape[1:]
     _check_matching(matching, n, batch.scores)
-    shape = torch.broadcast_shapes(matching.shape[:-1], batch.shape)
-    matching = matching.expand(*shape, n)
+    try:
+        shape = torch.broadcast_shapes(matching.shape[:-1], batch.shape)
+    except RuntimeError as err:
+        raise InvalidMatchingError(
+            f"matching must have the batch dimensions of the scores, {batch.shape}, or "
+            f"further ones in front; got shape {tuple(matching.shape)}."
+        ) from err
+    matching = matching.to(torch.int64).expand(*shape, n)
     if batch.is_left is not None:
         matching = torch.where(batch.is_left.reshape(*batch.shape, n), matching, -1)
-    matching = matching.to(torch.int64)
     n_partners = count_partners(matching.reshape(-1, n), k).reshape(*shape, k)
     is_matched = matching >= 0
     if batch.is_perfect:  # nothing else to look at
@@ -256,7 +263,8 @@ def _check_matching(matching: Tensor, n: int, scores: Tensor) -> None:
         got = matching.dtype if is_tensor else type(matching).__name__
         raise InvalidMatchingError(
             "matching must be a tensor of an integer type, the right node of every left "
-            f"node and -1 for unmatched ones; got {got}. Use torch.as_tensor(matching)."
+            f"node and -1 for unmatched ones; got {got}. Use "
+            f"{'matching.long()' if is_tensor else 'torch.as_tensor(matching)'}."
         )
     if not matching.ndim or matching.shape[-1] != n:
         raise InvalidMatchingError(

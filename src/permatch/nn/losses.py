@@ -1,5 +1,6 @@
 """Losses to train networks by: of matchings, and of whole graded lists."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,10 +155,10 @@ class RankMatchLoss(torch.nn.Module):
         """
         check_floats(y_pred, "y_pred")
         grades = as_grades(y_pred, y_true, mask, self.padding)
-        size = y_pred.shape[-1]
+        n_lists, size = math.prod(y_pred.shape[:-1]), y_pred.shape[-1]
         losses, _, is_used = whole_lists(
-            y_pred.to(torch.float64).reshape(-1, size),
-            grades.reshape(-1, size),
+            y_pred.to(torch.float64).reshape(n_lists, size),
+            grades.reshape(n_lists, size),
             *as_arguments(self.levels),
             self.form,
         )
