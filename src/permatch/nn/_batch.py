@@ -13,8 +13,10 @@ All of this is plain tensor arithmetic without a look at values, so that it can 
 and mapped.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,7 +24,7 @@ from torch import Tensor
 from permatch.errors import InvalidOptionError, ScoreShapeError, ScoreTypeError
 
 #: A score of staying unmatched: one for all nodes, or one per node.
-Unmatched = Tensor | float | None
+Unmatched: TypeAlias = "Tensor | float | None"
 
 
 class Batch(NamedTuple):

@@ -1,5 +1,7 @@
 """Batches of problems as PyTorch tensors on a CUDA device."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -93,7 +95,7 @@ class _Problem:
     is_turned: bool
 
     @classmethod
-    def of(cls, scores: Tensor, left: Tensor, right: Tensor) -> "_Problem":
+    def of(cls, scores: Tensor, left: Tensor, right: Tensor) -> _Problem:
         is_turned = scores.shape[2] > scores.shape[1]
         if is_turned:
             scores, left, right = scores.mT, right, left
@@ -104,7 +106,7 @@ class _Problem:
         n_graphs, n, k = self.scores.shape
         return n_graphs, n, k
 
-    def take(self, chosen: Tensor) -> "_Problem":
+    def take(self, chosen: Tensor) -> _Problem:
         """Return some of the graphs."""
         return replace(
             self,
@@ -120,7 +122,7 @@ class _Problem:
         total, marginals, left, right = answer
         return total, marginals.mT.contiguous(), right, left
 
-    def solved(self, direction: "_Problem | None") -> Answer:
+    def solved(self, direction: _Problem | None) -> Answer:
         """Return the answer, or its derivative along a direction, sides turned."""
         _, n, k = self.shape
         is_guess = n == k <= _GUESSED
@@ -136,7 +138,7 @@ class _Problem:
             return answer
         return self._mended(answer, residuals, direction)
 
-    def _solved_squares(self, direction: "_Problem | None") -> tuple[Answer, Tensor]:
+    def _solved_squares(self, direction: _Problem | None) -> tuple[Answer, Tensor]:
         """Solve squares all of whose nodes must be matched."""
         k = self.shape[2]
         if k < GLYNN_FROM:
@@ -169,7 +171,7 @@ class _Problem:
         return not bool(is_free)
 
     def _mended(
-        self, answer: Answer, residuals: Tensor, direction: "_Problem | None"
+        self, answer: Answer, residuals: Tensor, direction: _Problem | None
     ) -> Answer:
         """Solve graphs again by positive sums, and what these lose on the processor."""
         is_poor = ~(residuals <= self._tol)
@@ -185,7 +187,7 @@ class _Problem:
             _put(answer, is_poor, self.take(is_poor)._solved_on_processor(along))
         return answer
 
-    def _solved_on_processor(self, direction: "_Problem | None") -> Answer:
+    def _solved_on_processor(self, direction: _Problem | None) -> Answer:
         """Solve graphs that are too peaked for sums in floats that are scaled quickly.
 
         There the scaling is that of the best matching.  What has no matching, or is no
@@ -218,7 +220,7 @@ class _Problem:
     def _summed(
         self,
         sum_up: Callable[..., None],
-        direction: "_Problem | None",
+        direction: _Problem | None,
         is_perfect: bool,
         n_sweeps: int,
     ) -> tuple[Answer, Tensor]:

@@ -4,6 +4,8 @@ By the engines of the CPU, all graphs side by side as one problem; tensors on ot
 are copied there and back.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -7,6 +7,8 @@ The sums are those of `permatch.objectives.whole_list`, on the CPU; the gradient
 is its slopes, which padding does not enter and does not have.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

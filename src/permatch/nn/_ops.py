@@ -16,6 +16,8 @@ derivatives are 0 there.  The operators of CPU tensors call the engines of
 `permatch.inference`, those of CUDA tensors call `permatch.cuda`; both load on first use.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The look at the values of a batch."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 

@@ -1,5 +1,7 @@
 """The distribution over the matchings of a batch of graphs, for `torch.distributions`."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +95,8 @@ class MatchingDistribution(_Distribution):
         return _Matchings(self._batch.scores.shape[2])
 
     def expand(
-        self, batch_shape: Any, _instance: "MatchingDistribution | None" = None
-    ) -> "MatchingDistribution":
+        self, batch_shape: Any, _instance: MatchingDistribution | None = None
+    ) -> MatchingDistribution:
         """Return the distribution with its batch dimensions expanded.
 
         Parameters
@@ -192,7 +194,7 @@ class MatchingDistribution(_Distribution):
         """The likeliest matching of every graph, (..., n)."""
         return self._laid_out(best_matchings(self._batch))
 
-    def bayes_matching(self, costs: "LinkCosts | None" = None) -> Tensor:
+    def bayes_matching(self, costs: LinkCosts | None = None) -> Tensor:
         """Return the matchings with the fewest expected errors, or the least expected cost.
 
         Parameters

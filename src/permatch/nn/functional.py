@@ -1,5 +1,7 @@
 """Sums over all matchings of a batch of graphs, differentiable by their scores."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import torch

@@ -1,5 +1,7 @@
 """Losses to train networks by: of matchings, and of whole graded lists."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
