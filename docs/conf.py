@@ -1,7 +1,6 @@
 """How the documentation is built: ``make docs``."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,8 +35,9 @@ myst_heading_anchors = 3
 
 # Types stand in the docstrings, with shapes; signatures stay short enough to read.
 autodoc_typehints = "none"
-# The reference of `permatch.nn` can be built without PyTorch, which is very large.
-autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+# The reference of `permatch.nn` is built without PyTorch, which is very large and whose own
+# members it need not repeat.
+autodoc_mock_imports = ["torch"]
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
 autosummary_generate = True
