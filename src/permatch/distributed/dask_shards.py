@@ -11,6 +11,7 @@ from typing import Any
 
 from permatch._optional import require
 from permatch._shards import Passes, Shards
+from permatch.errors import InvalidOptionError
 
 # Seconds to wait for a scheduler.
 _PATIENCE = 10
@@ -122,7 +123,7 @@ def connect(address: str) -> Iterator[None]:
     try:
         client = distributed.Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as err:
-        raise OSError(
+        raise InvalidOptionError(
             f"{address} must be the address of a Dask scheduler that answers within "
             f"{_PATIENCE} seconds; it did not ({err}). Start one with `dask scheduler`, "
             "and check the address and the port."
