@@ -122,7 +122,7 @@ def connect(address: str) -> Iterator[None]:
     distributed = require("distributed", "dask", what="computing on a cluster")
     try:
         client = distributed.Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError) as err:
+    except (OSError, ValueError, MemoryError) as err:  # the last: another server answered
         raise InvalidOptionError(
             f"{address} must be the address of a Dask scheduler that answers within "
             f"{_PATIENCE} seconds; it did not ({err}). Start one with `dask scheduler`, "
