@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +34,8 @@ ROOMS = (
 # These take minutes: their examples are read, options and all, but nothing is computed.
 # They have tests of their own, on less.
 ONLY_READ = ("demo",)
+# So are lines with these options: there is no cluster here to answer.
+ONLY_READ_WITH = ("--dask",)
 #: Commands whose examples speak of files.
 ROOMS_WITH_FILES = ("infer", "link", "match", "rank")
 # These talk to servers that are not there.
@@ -138,6 +141,7 @@ def _write_tables(folder, rng):
     table = read_edge_table(folder / "train.csv")
     model = MAPMatching(alpha=0.1)
     model.fit(table.graphs, table.matchings, feature_names=table.feature_names)
+    model.inference(table.graphs, table.matchings)
     model.save(folder / "model.json")
 
 
@@ -173,6 +177,19 @@ def _write_pairs(folder):
     (folder / "pairs.csv").write_text("left,right,id_a,id_b,probability,p\n" + text)
 
 
+def _write_parts(room, pandas):
+    """Write the folders that are read part by part."""
+    name = "pairs" if room == "link" else "folder"
+    Path(name).mkdir()
+    if room == "rank":
+        shutil.copy("train.txt", name)
+        return
+    table = pandas.read_csv("pairs.csv" if room == "link" else "train.csv")
+    half = len(table) // 2
+    for k, part in enumerate((table[:half], table[half:])):
+        part.to_parquet(f"{name}/part.{k}.parquet")
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """A folder with the programs that the examples call, to be found first."""
@@ -201,6 +218,10 @@ def test_example_in_help(samples, programs, tmp_path, monkeypatch, capsys, name,
         pandas.DataFrame(pairs).to_parquet("pairs.parquet")
         if room == "match":
             pandas.read_csv("train.csv").to_parquet("train.parquet")
+    if "--from-disk" in line:
+        pandas = pytest.importorskip("pandas", reason="needs the extra 'tables'")
+        pytest.importorskip("pyarrow", reason="needs the extra 'tables'")
+        _write_parts(room, pandas)
     if "onnx" in line:
         pytest.importorskip("onnx", reason="needs the extra 'serving'")
     if re.search(r"[|>$]", line):
@@ -218,7 +239,7 @@ def test_example_in_help(samples, programs, tmp_path, monkeypatch, capsys, name,
 def _run_here(words):
     """Run the application in this process."""
     group = get_command(app)
-    _stub(group)
+    _stub(group, any(option in words for option in ONLY_READ_WITH))
     with pytest.raises(SystemExit) as left:
         group.main(words, prog_name="permatch")
     assert not left.value.code

@@ -16,8 +16,11 @@ import pytest
 pytest.importorskip("hatchling", reason="builds the wheel (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BYTES = 1_000_000
-SHIPPED = (".py", ".js", ".css", ".csv", ".md", "py.typed")
+# It holds 1.0 MB: source as written, docstrings and the one CUDA source included, and the
+# index of it all. That is 2.6 KB a module; nothing else is large. There is room for growth,
+# not for data.
+MAX_BYTES = 1_100_000
+SHIPPED = (".py", ".js", ".css", ".csv", ".cu", ".md", "py.typed")
 OK = 0
 
 # An interpreter for which the packages named first are not installed.

@@ -67,7 +67,8 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
 def add_house(page: Page, outcome: Outcome) -> None:
     """Add losses against the gap between frames."""
     lines: list[Row] = outcome.summary
-    labels = {method: style[0] for method, style in HOUSE_STYLES.items()}
+    methods = outcome.config.methods
+    labels = {m: style[0] for m, style in HOUSE_STYLES.items() if m in methods}
     words = "; ".join(
         f"at a gap of {line['gap']} "
         + ", ".join(f"{labels[m]} {line[m]:.3f}" for m in labels)

@@ -142,6 +142,7 @@ WRONG_USAGES = [
     ("match fit", "Missing argument 'EDGES'. Try 'permatch match fit --help'."),
     ("match fit edges.csv", "Missing option '--model' / '-m'"),
     ("match fit edges.csv -m edges.csv", "--model edges.csv would overwrite an input"),
+    ("match fit folder -m new", "folder is a folder; add --from-disk to read it part by"),
     ("match fit edges.csv -m new --valid nan.csv -m nan.csv", "would overwrite an input"),
     ("match fit edges.csv -m new --alpha -1", "must be a finite number"),
     ("match fit edges.csv -m new --alpha inf", "must be a finite number"),
@@ -180,6 +181,7 @@ WRONG_USAGES = [
     # rank
     ("rank fit lists.txt", "Missing option '--model' / '-m'"),
     ("rank fit lists.txt -m lists.txt", "would overwrite an input"),
+    ("rank fit folder -m new", "folder is a folder; add --from-disk to read it part by"),
     ("rank fit - -m new --validation -", "standard input can be read once"),
     ("rank fit lists.txt -m new --alpha nan", "must be a finite number"),
     ("rank fit lists.txt -m new --alpha 1 --cv", "--alpha excludes --cv and --alphas"),
@@ -247,7 +249,7 @@ FAILURES = [
     ("infer scores.csv --max-size 2", "On the command line: --given ROW:COL or --max-size"),
     # match: tables
     ("match fit absent.csv -m new", "cannot open absent.csv: No such file"),
-    ("match fit folder -m new", "cannot open folder: Is a directory"),
+    ("match fit absent -m new --from-disk", "cannot open absent: there is nothing of this"),
     ("match fit empty -m new", "empty must hold a table of pairs; it is empty. Write a"),
     ("match fit garbage -m new", "garbage must be UTF-8 text"),
     ("match fit latin.csv -m new", "Export the table as CSV in UTF-8."),
@@ -304,7 +306,6 @@ FAILURES = [
     ("match show r.json edges.csv -g g0", "which ranks. Use it with permatch rank, or fit"),
     # rank: lists
     ("rank fit absent.txt -m new", "cannot open absent.txt: No such file"),
-    ("rank fit folder -m new", "Is a directory"),
     ("rank fit '' -m new", "Is a directory"),
     ("rank fit empty -m new", "empty: a LETOR file must have at least one line"),
     ("rank fit garbage -m new", "garbage, line 1: a line must begin with its grade"),

@@ -309,6 +309,7 @@ def test_a_scheduler_that_is_not_there(monkeypatch, tmp_path):
     done = CliRunner().invoke(app, ["rank", "fit", str(folder), *options])
     assert done.exit_code == 1
     assert "must be the address of a Dask scheduler" in done.output
+    assert done.output.endswith("and check the address and the port.\n")
     both = CliRunner().invoke(app, ["rank", "fit", str(folder), *options, "--from-disk"])
     assert both.exit_code == 2
     assert "exclude each other" in both.output

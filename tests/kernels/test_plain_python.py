@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from tests.helpers import APPROXIMATE, ENGINES, PARTIAL_ONLY
+from tests.helpers import APPROXIMATE, ENGINES, ON_GPU, PARTIAL_ONLY
 from tests.kernels.tangent_cases import every_way
 
 # As little work as possible: without the compiler a draw takes a millisecond.
@@ -45,7 +45,8 @@ print(json.dumps(answers))
 
 @pytest.mark.slow
 def test_plain_python_agrees_with_compiled_code(rng):
-    assert set(QUICK) | set(FREE) == set(pm.inference.ENGINES)
+    on_gpu = {case.engine.name for case in ON_GPU}  # kernels of CUDA, not of Numba
+    assert set(QUICK) | set(FREE) | on_gpu == set(pm.inference.ENGINES)
     scores = rng.normal(size=(4, 4))
     engines = {name: (repr(engine), None) for name, engine in QUICK.items()}
     engines |= {name: (repr(engine), 0.0) for name, engine in FREE.items()}

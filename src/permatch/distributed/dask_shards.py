@@ -11,6 +11,7 @@ from typing import Any
 
 from permatch._optional import require
 from permatch._shards import Passes, Shards
+from permatch.errors import InvalidOptionError
 
 # Seconds to wait for a scheduler.
 _PATIENCE = 10
@@ -121,8 +122,8 @@ def connect(address: str) -> Iterator[None]:
     distributed = require("distributed", "dask", what="computing on a cluster")
     try:
         client = distributed.Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError) as err:
-        raise OSError(
+    except (OSError, ValueError, MemoryError) as err:  # the last: another server answered
+        raise InvalidOptionError(
             f"{address} must be the address of a Dask scheduler that answers within "
             f"{_PATIENCE} seconds; it did not ({err}). Start one with `dask scheduler`, "
             "and check the address and the port."

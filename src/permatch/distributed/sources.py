@@ -5,6 +5,7 @@ the features are its other numeric columns, or those named.  An SVMlight (LETOR)
 itself what is what.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -98,10 +99,7 @@ def list_files(path: str | os.PathLike[str]) -> tuple[list[Path], bool]:
     """
     root = Path(path)
     if not root.exists():
-        raise FileNotFoundError(
-            f"{root} must be a folder of Parquet or SVMlight files, or one such file; "
-            "there is nothing of this name. Check the path."
-        )
+        raise FileNotFoundError(errno.ENOENT, "there is nothing of this name", str(root))
     found = [root] if root.is_file() else sorted(root.rglob("*"), key=_natural)
     files = [
         file

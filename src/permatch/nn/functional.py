@@ -24,6 +24,16 @@ class Inference(NamedTuple):
         Probability of every edge.
     unmatched_left, unmatched_right : Tensor of shape (..., n), (..., k)
         Probability of every node of staying unmatched; 0 for padding.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import permatch.nn
+    >>> found = permatch.nn.infer(torch.zeros(1, 3), unmatched_left=0.0)
+    >>> found.marginals  # of four matchings, one per edge and one of none
+    tensor([[0.2500, 0.2500, 0.2500]])
+    >>> found.unmatched_left, found.unmatched_right
+    (tensor([0.2500]), tensor([0.7500, 0.7500, 0.7500]))
     """
 
     log_partition: Tensor

@@ -51,6 +51,20 @@ class MarginalIntervals:
     method : {"delta", "draws", "delta, exact samples"}
         How the intervals were found; by the last, derivatives are estimates, for components
         too large for exact ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> rng = np.random.default_rng(0)
+    >>> graphs = rng.normal(size=(40, 3, 3, 1)) + 2.0 * np.eye(3)[:, :, None]
+    >>> model = pm.MAPMatching(alpha=0.01).fit(graphs, [[0, 1, 2]] * 40)
+    >>> posterior = model.inference(graphs, [[0, 1, 2]] * 40)
+    >>> (found,) = model.predict_marginals(graphs[:1], uncertainty=posterior)
+    >>> found.marginals.shape, found.level, found.method
+    ((3, 3), 0.95, 'delta')
+    >>> bool(np.all((found.low < found.marginals) & (found.marginals < found.high)))
+    True
     """
 
     marginals: FloatArray
