@@ -39,7 +39,7 @@ class Config:
     rates: tuple[float, ...] = (0.03, 0.1, 0.3)
     decays: tuple[float, ...] = (0.001, 0.1)
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
-    seed: int = 0
+    seed: int = 1  # of the pairs and of the networks; options were settled with 0
 
     @classmethod
     def quick(cls) -> "Config":
