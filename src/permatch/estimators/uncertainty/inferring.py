@@ -80,6 +80,7 @@ def infer_posterior(
         log_evidence=evidence,
         hessian_method=found.method,
         notes=(*_notes(found, observed, cov_type), *observed.notes),
+        has_likelihood=observed.has_likelihood,
     )
 
 
