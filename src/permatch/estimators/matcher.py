@@ -178,7 +178,13 @@ class BaseMatcher(LinearModel):
         return scored.bayes(scored.infer(find_engine(self.engine), self.n_jobs), costs)
 
     def predict_marginals(
-        self, graphs: Any, *, uncertainty: Any = None, **options: Any
+        self,
+        graphs: Any,
+        *,
+        uncertainty: Any = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
     ) -> Any:
         """Return the probability of every edge of every graph.
 
@@ -186,8 +192,8 @@ class BaseMatcher(LinearModel):
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
             Sizes may differ between graphs; in parts as in `fit`, without labels.
-        uncertainty, **options
-            Of `MAPMatching` alone, which has a likelihood.
+        uncertainty, level, n_draws, rng
+            For intervals, of `MAPMatching` alone, which has a likelihood.
 
         Returns
         -------
@@ -197,11 +203,11 @@ class BaseMatcher(LinearModel):
             of every pair, in the order of the rows; of a Dask DataFrame a Dask Series, and
             of delayed graphs delayed lists, not yet computed.
         """
-        if uncertainty is not None or options:
+        if uncertainty is not None:
             raise InvalidOptionError(
                 "intervals of probabilities need a model with a likelihood, MAPMatching or "
-                f"MAPMatchingCV; got {type(self).__name__}. Fit one of these, or leave out "
-                f"{', '.join(['uncertainty', *options])}."
+                f"MAPMatchingCV; got {type(self).__name__}. Fit one of these, or leave "
+                "uncertainty out."
             )
         if is_in_parts(graphs):
             self._check_fitted()

@@ -117,7 +117,15 @@ class MatchingInference:
         return data
 
     @overload
-    def predict_marginals(self, graphs: Any) -> list[FloatArray]: ...
+    def predict_marginals(
+        self,
+        graphs: Any,
+        *,
+        uncertainty: None = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> list[FloatArray]: ...
     @overload
     def predict_marginals(
         self,
