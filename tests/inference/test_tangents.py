@@ -108,6 +108,18 @@ def test_squares_too_large_are_sampled(rng, monkeypatch):
     np.testing.assert_array_equal(found.edges, infer_tangents(problem, along, Job(2)).edges)
 
 
+def test_memory_for_one_thread_is_enough_for_the_same_method(rng, monkeypatch):
+    problem, _ = check_problem(rng.normal(size=(5, 4)), 0.0, 0.0)
+    along = random_directions(rng, problem.structure, 2)
+    plan = tangent_walks.frontier_plan(problem.structure)
+    memory = 3.0 * 2.0 ** tangent_walks._log2_bytes(plan).max()
+    monkeypatch.setattr(tangent_walks, "LITTLE", 1.0)
+    monkeypatch.setattr(tangent_walks, "available_memory", lambda: memory)
+    one, many = (infer_tangents(problem, along, Job(n)) for n in (1, 8))
+    assert one.methods == many.methods == {"dual numbers"}
+    np.testing.assert_array_equal(one.edges, many.edges)
+
+
 @pytest.mark.parametrize("size", [7, 8, 10])
 @pytest.mark.parametrize("spread", [1.0, 300.0])
 def test_pair_minors_agree_with_dual_numbers(size, spread, rng, monkeypatch):

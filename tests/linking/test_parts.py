@@ -156,6 +156,53 @@ def test_a_model_scores_parts(pairs, tmp_path, small_parts):
     assert np.allclose(links.to_links()["probability"], expected["probability"], atol=1e-12)
 
 
+def test_another_model_is_another_work(pairs, tmp_path, small_parts):
+    labelled = pairs.assign(label=np.arange(len(pairs)) % 3 == 0)
+    labelled = labelled.drop_duplicates("left").drop_duplicates("right")
+    model = pm.fit_links(labelled, features=["probability"], engine="bethe")
+    source = write(pairs, tmp_path / "in")
+    pm.link(source, model=model, out=tmp_path / "out")
+    model.history_ = []  # of the fit: the links are the same
+    pm.link(source, model=model, out=tmp_path / "out")
+    model.unmatched_intercept_ += 1.0
+    with pytest.raises(
+        InvalidOptionError, match="holds links of other pairs, or linked in"
+    ):
+        pm.link(source, model=model, out=tmp_path / "out")
+
+
+def test_columns_of_any_name(pairs, tmp_path, small_parts):
+    expected = pm.link(pairs)
+    for names in ({"left": "part", "probability": "row"}, {"probability": "part"}):
+        other = pairs.rename(columns=names)
+        own = {"left": names.get("left", "left"), "probability": names["probability"]}
+        frame = dask.dataframe.from_pandas(other, npartitions=2, sort=False)
+        with dask.config.set(scheduler="synchronous"):
+            links = pm.link(frame, right="right", **own)
+            found = links.to_links()["probability"].tolist()
+        assert found == expected["probability"].tolist()
+    source = write(pairs.rename(columns={"right": "row"}), tmp_path / "in")
+    with pytest.raises(TableError, match="must not be called 'row'.*Rename the column"):
+        pm.link(source, left="left", right="row", out=tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_corrected_call_and_a_damaged_folder(pairs, tmp_path, small_parts):
+    twice, out = pd.concat([pairs, pairs.iloc[[11]]], ignore_index=True), tmp_path / "out"
+    with pytest.raises(TableError, match="has two"):
+        pm.link(write(twice, tmp_path / "bad"), out=out)
+    source = write(pairs, tmp_path / "in")
+    expected = pm.link(source, out=out)
+    (out / "part-00002.parquet").unlink()
+    again = pm.link(source, out=out)
+    assert again.figures == expected.figures
+    assert again.to_links()["left"].tolist() == pairs["left"].tolist()
+    assert not (out / "_pairs").exists()
+    (out / "_link.json").write_text('{"key": ')
+    with pytest.raises(InvalidOptionError, match="a damaged _link.json .*, or remove"):
+        pm.link(source, out=out)
+
+
 def test_ctrl_c_loses_nothing(pairs, tmp_path, small_parts, monkeypatch):
     source, out = write(pairs, tmp_path / "in"), tmp_path / "out"
     write_part, done = link_parts.write_part, []

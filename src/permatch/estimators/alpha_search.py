@@ -264,18 +264,23 @@ class AlphaSearch(LinearModel):
 
     def _warn_of_path(self, path: AlphaPath, n_splits: int) -> None:
         """Warn the caller of `fit` of an unreliable path."""
+        is_given = not isinstance(self.alphas, str)  # else alphas="evidence"
         if path.n_open:
             warn_caller(
                 f"{path.n_open} of the {len(path.rows) * n_splits} fits on the path of "
                 f"{type(self).__name__} did not converge; they are scored by their best "
-                "coefficients. Raise max_iter or tol, or drop the smallest alphas.",
+                "coefficients. Raise max_iter or tol"
+                f"{', or drop the smallest alphas' if is_given else ''}.",
                 ConvergenceWarning,
             )
         largest, smallest = path.alphas[0], path.alphas[-1]
         if self.alpha_ in (largest, smallest) and largest > smallest:
             is_largest = self.alpha_ == largest
             most, more = ("largest", "larger") if is_largest else ("smallest", "smaller")
+            remedy = f"Add {more} values to alphas."
+            if not is_given:
+                remedy = f"Give alphas in place of 'evidence', with {more} values."
             warn_caller(
                 f"the chosen alpha, {self.alpha_:g}, is the {most} one tried; a better one "
-                f"may lie beyond. Add {more} values to alphas."
+                f"may lie beyond. {remedy}"
             )

@@ -41,6 +41,7 @@ class LikelihoodProblem(MatchingProblem):
     bounds: tuple[FloatArray, FloatArray] | None
     unit: float  # what the tolerance is multiplied by
     shares: FloatArray  # of the graphs, which sum to one
+    spread: FloatArray  # of every parameter's feature, before it is scaled
     is_penalised: BoolArray
 
     def derivatives(self, alpha: float, coef: FloatArray) -> Derivatives:
@@ -59,6 +60,7 @@ class LikelihoodProblem(MatchingProblem):
             shares=self.shares,
             penalties=np.where(self.is_penalised, alpha, 0.0),
             is_free=self._is_free(coef),
+            spread=self.spread / self.scale,
         )
 
     def by_component(self) -> "LikelihoodProblem":

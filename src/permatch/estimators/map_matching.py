@@ -65,7 +65,8 @@ class MAPMatching(MatchingInference, BaseMatcher):
         `tol`.  None: all inference is as in `permatch.infer`, however long that takes.
     solver : {"lbfgs", "bfgs", "newton-cg"}
         Limited-memory BFGS; the full BFGS of the paper; or Newton's method, whose second
-        derivatives are exact and need exact inference.  The last two support no bounds.
+        derivatives are exact and need exact inference; it builds the whole Hessian (no
+        conjugate gradients, in spite of the name).  The last two support no bounds.
     bounds : None, "non-negative", "non-positive" or a pair (low, high)
         Limits of the coefficients in the units of the features: numbers, arrays of shape
         (d,), or None for no limit on that side.
@@ -248,6 +249,7 @@ class MAPMatching(MatchingInference, BaseMatcher):
             bounds=bounds,
             unit=max(1.0, size / _MANY_NODES),
             shares=shares,
+            spread=found.spread,
             is_penalised=parameters.is_penalised,
         )
 

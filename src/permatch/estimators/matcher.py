@@ -177,13 +177,23 @@ class BaseMatcher(LinearModel):
             return scored.modes()
         return scored.bayes(scored.infer(find_engine(self.engine), self.n_jobs), costs)
 
-    def predict_marginals(self, graphs: Any) -> Any:
+    def predict_marginals(
+        self,
+        graphs: Any,
+        *,
+        uncertainty: Any = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> Any:
         """Return the probability of every edge of every graph.
 
         Parameters
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
             Sizes may differ between graphs; in parts as in `fit`, without labels.
+        uncertainty, level, n_draws, rng
+            For intervals, of `MAPMatching` alone, which has a likelihood.
 
         Returns
         -------
@@ -193,6 +203,12 @@ class BaseMatcher(LinearModel):
             of every pair, in the order of the rows; of a Dask DataFrame a Dask Series, and
             of delayed graphs delayed lists, not yet computed.
         """
+        if uncertainty is not None:
+            raise InvalidOptionError(
+                "intervals of probabilities need a model with a likelihood, MAPMatching or "
+                f"MAPMatchingCV; got {type(self).__name__}. Fit one of these, or leave "
+                "uncertainty out."
+            )
         if is_in_parts(graphs):
             self._check_fitted()
             return predict_in_parts(self, graphs, _marginals_by, np.float64)

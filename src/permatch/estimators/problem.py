@@ -154,6 +154,7 @@ class RankingProblem(LinearProblem):
 
     shards: Shards  # pairs of queries and the loss of their scores
     n_jobs: int
+    is_scaled: bool  # whether the scale is the spread of features
     weigh: Callable[[], FloatArray]  # returns the shares of all queries, which sum to one
 
     def objective(self, alpha: float, form: str | None = None) -> LinearRanking:
@@ -176,7 +177,14 @@ class RankingProblem(LinearProblem):
             shares=self.shares,
             penalties=np.full(len(coef), alpha),
             is_free=np.ones(len(coef), dtype=bool),
+            spread=self._spread() / self.scale,
         )
+
+    def _spread(self) -> FloatArray:
+        """Return the spread of every feature within queries."""
+        if self.is_scaled:
+            return self.scale
+        return spread_within_queries(self.shards.derive(_queries_of), self.n_jobs)
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
@@ -222,6 +230,10 @@ class WholeListProblem(RankingProblem):
         return minimize_newton(value_and_grad, curved.hessian, start, **options)
 
 
+def _queries_of(shard: tuple[QuerySet, Any]) -> QuerySet:
+    return shard[0]
+
+
 def query_scale(shards: Shards, *, is_scaled: bool, n_jobs: int) -> FloatArray:
     """Return the spread of every feature within queries, or ones."""
     if not is_scaled:
@@ -254,5 +266,6 @@ def ranking_problem(
         passes=data.passes,
         shards=observed.shards,
         n_jobs=n_jobs,
+        is_scaled=is_scaled,
         weigh=observed.weigh,
     )

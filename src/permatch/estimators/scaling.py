@@ -35,6 +35,7 @@ class Design:
     parts: list[Part]
     shares: FloatArray  # of the graphs; they sum to one
     scale: FloatArray  # divisor of every parameter's feature
+    spread: FloatArray  # of every parameter's feature, before it is divided
     #: The intercept is that of the scaled features plus this times the other weights.
     shift: FloatArray | None
 
@@ -79,7 +80,7 @@ def design(data: DataSet, parameters: Parameters, *, is_scaled: bool = True) -> 
     arranged = arrange(graphs, labels, parameters), shares
     found = find_scaling(HeldShards([arranged]), parameters, is_scaled=is_scaled)
     parts, _ = settle(arranged, found)
-    return Design(parameters, parts, shares, found.scale, found.shift)
+    return Design(parameters, parts, shares, found.scale, found.spread, found.shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,7 @@ class Scaling:
     parameters: Parameters
     centre: FloatArray  # of every parameter's feature; 0 where graphs are centred by graph
     scale: FloatArray
+    spread: FloatArray  # the scale, if features are scaled
 
     @property
     def shift(self) -> FloatArray | None:
@@ -109,9 +111,8 @@ Rows = tuple[FloatArray, FloatArray]
 def find_scaling(shards: Shards, parameters: Parameters, *, is_scaled: bool) -> Scaling:
     """Return the scaling of the features of all shards, each `Arranged`."""
     n_edge = parameters.n_edge
-    scale, centre = np.ones(len(parameters)), np.zeros(len(parameters))
-    if is_scaled:
-        scale[:n_edge] = _spread(shards.derive(_edge_rows))
+    spread, centre = np.ones(len(parameters)), np.zeros(len(parameters))
+    spread[:n_edge] = _spread(shards.derive(_edge_rows))
     if parameters.is_any:
         sums, n_edges = shards.total(_edge_sums)
         centre[:n_edge] = sums / max(n_edges, 1)
@@ -123,11 +124,11 @@ def find_scaling(shards: Shards, parameters: Parameters, *, is_scaled: bool) -> 
         if first == last:
             continue
         rows = shards.derive(_node_rows, side)
-        if is_scaled:
-            scale[first:last] = _spread(rows)
+        spread[first:last] = _spread(rows)
         sums, n_nodes = rows.total(_row_sums)
         centre[first:last] = sums / max(n_nodes, 1)
-    return Scaling(parameters, centre, scale)
+    scale = spread if is_scaled else np.ones(len(parameters))
+    return Scaling(parameters, centre, scale, spread)
 
 
 def settle(arranged: Arranged, scaling: Scaling) -> Arranged:

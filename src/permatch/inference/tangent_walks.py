@@ -1,7 +1,7 @@
 """Derivatives of marginals by dual numbers through the frontier, component by component."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from permatch.problems import Problem, Structure
 
 #: Widest component: the tables of `LANES` directions take nine times those of inference.
 MOST_OPEN = 22
+# Share of the memory that is left for the tables of all threads.
+_SHARE = 0.5
 # Time of a block of `LANES` directions, in inferences.
 _PER_BLOCK = 20.0
 
@@ -62,19 +64,18 @@ def nothing_like(values: Columns) -> Columns:
     return np.zeros_like(edges), np.zeros_like(left), np.zeros_like(right)
 
 
-def seconds_of_walks(structure: Structure, n_columns: int, n_jobs: int = 1) -> FloatArray:
+def seconds_of_walks(structure: Structure, n_columns: int) -> FloatArray:
     """Estimate the seconds of each component on one thread; infinite if it is too wide.
 
-    That is wider than `MOST_OPEN`, or needs more than half the memory that is left to each
-    of the threads.
+    That is wider than `MOST_OPEN`, or needs more than half the memory that is left, however
+    many threads there are.
     """
     plan = frontier_plan(structure)
     seconds = _PER_BLOCK * -(-n_columns // LANES) * np.exp2(plan.log2_seconds)
     is_able = plan.width <= MOST_OPEN
     log2_bytes = _log2_bytes(plan)
     if log2_bytes.max(initial=0.0) > math.log2(LITTLE):
-        share = 0.5 * available_memory() / max(n_jobs, 1)
-        is_able &= log2_bytes <= math.log2(max(share, 1.0))
+        is_able &= log2_bytes <= math.log2(max(_SHARE * available_memory(), 1.0))
     return np.where(is_able, seconds, math.inf)
 
 
@@ -83,6 +84,13 @@ def _log2_bytes(plan: FrontierPlan) -> FloatArray:
     sizes = np.concatenate([[0.0], np.cumsum(np.exp2(plan.steps[:-1, BEFORE]))])
     entries = np.diff(sizes[plan.step_starts]) + np.exp2(plan.width + 2.0)
     return np.log2(8.0 * (1 + LANES) * entries)
+
+
+def _threads_that_fit(n_jobs: int, log2_bytes: float) -> int:
+    """Return how many threads have memory for tables of so many bytes each."""
+    if log2_bytes <= math.log2(LITTLE):
+        return n_jobs
+    return max(1, min(n_jobs, int(_SHARE * available_memory() / 2.0**log2_bytes)))
 
 
 def _padded(values: FloatArray) -> FloatArray:
@@ -122,7 +130,8 @@ def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
 
     seconds = _PER_BLOCK * plan.seconds
     with enough_memory(f"derivatives at width {plan.widest}", 2.0**largest):
-        job.run(solve, len(ends) - 1, "second derivatives", seconds)
+        few = replace(job, n_jobs=_threads_that_fit(job.n_jobs, largest))
+        few.run(solve, len(ends) - 1, "second derivatives", seconds)
     for c in np.nonzero(lowest <= LOST)[0].tolist():
         _Walk(plan, c, reduced, directions).solve_by_logs(found)
     return found

@@ -140,7 +140,7 @@ def _infer(problem: Problem, directions: Directions, job: Job) -> Tangents:
     reduced, along = best.reduced, _centred(problem, directions, best)
     out = nothing_like(along)
     n_columns = along[0].shape[1]
-    by_walks = seconds_of_walks(problem.structure, n_columns, job.n_jobs)
+    by_walks = seconds_of_walks(problem.structure, n_columns)
     by_minors = _seconds_of_minors(problem, n_columns)
     is_minors = by_minors < by_walks
     methods, error = set(), 0.0

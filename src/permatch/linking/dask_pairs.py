@@ -18,7 +18,7 @@ from permatch.linking.links import Links
 from permatch.linking.pairs import PairRoles
 from permatch.linking.parted import Part, PartRules, build_part
 from permatch.linking.survey import (
-    ROW,
+    NUMBER,
     Census,
     Survey,
     columns_used,
@@ -28,7 +28,7 @@ from permatch.linking.survey import (
 )
 
 # Partitions whose records are here at a time, and the column of the part of a row.
-_AT_ONCE, _PART = 16, "part"
+_AT_ONCE, _PART = 16, "_permatch_part"
 
 
 def take_census(frame: Any, roles: PairRoles, note: Callable[[int, int], None]) -> Census:
@@ -60,7 +60,7 @@ def shuffle_pairs(frame: Any, how: PartRules, census: Census, n_parts: int) -> D
         for first, survey in zip(census.starts, _surveys(frame, roles), strict=False)
     ]
     dealt = DaskShards(frame.to_delayed()).derive_each(_deal_partition, told)
-    meta = frame._meta.assign(**{ROW: np.int64(0), _PART: np.int64(0)})
+    meta = frame._meta.assign(**{NUMBER: np.int64(0), _PART: np.int64(0)})
     whole = dataframe.from_delayed(dealt.delayed, meta=meta, verify_meta=False)
     shuffled = whole.set_index(_PART, divisions=list(range(n_parts + 1)))
     numbered = DaskShards(shuffled.to_delayed())
@@ -112,7 +112,7 @@ def _deal_partition(rows: Any, roles: PairRoles, first: int, parts: IntArray) ->
     groups.put(parts)
     numbers = np.arange(first, first + len(rows))
     own = parts_of_rows(table, roles, groups).astype(np.int64)
-    return rows.assign(**{ROW: numbers, _PART: own})
+    return rows.assign(**{NUMBER: numbers, _PART: own})
 
 
 def _build_partition(rows: Any, number: int, how: PartRules) -> Part:

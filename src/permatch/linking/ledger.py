@@ -10,6 +10,8 @@ The same call goes on where the last one stopped.
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from permatch._files import whole_file
-from permatch.errors import InvalidOptionError
+from permatch.errors import InvalidOptionError, PermatchError
 from permatch.linking.files import read_kept
 from permatch.linking.report import Figures
 from permatch.linking.table import Rules
@@ -33,7 +35,11 @@ def part_file(folder: Path, number: int) -> Path:
 def fingerprint(rules: Rules, identity: Any, per_part: int) -> str:
     """Return a text that changes if the pairs or the way to link them do."""
     model = rules.model
-    learned = None if model is None else [np.asarray(model.coef_).tolist(), str(model)]
+    learned = None
+    if model is not None:
+        # All that links depend on, and nothing of how long a fit took.
+        weights = np.asarray(model._weights()).tolist()
+        learned = [weights, model.unmatched_, model.feature_names_, str(model)]
     told = {name: value for name, value in vars(rules).items() if name != "model"}
     told.pop("n_jobs")
     known = repr([told, learned, identity, per_part])
@@ -61,13 +67,27 @@ class Ledger:
         folder = Path(out)
         state = folder / _STATE
         if state.is_file():
-            found = json.loads(state.read_text(encoding="utf-8"))
+            try:
+                found = dict(json.loads(state.read_text(encoding="utf-8")))
+            except (ValueError, TypeError) as err:
+                raise _no_room(folder, f"holds a damaged {_STATE} ({err})") from err
             if found.get("key") == key:
                 return cls(folder, found)
             raise _no_room(folder, "holds links of other pairs, or linked in another way")
         ledger = cls(new_folder(folder), {})
         ledger.note(key=key)
         return ledger
+
+    @contextmanager
+    def given_up_on_error(self) -> Iterator[None]:
+        """Leave nothing behind if the pairs are refused before any is linked."""
+        try:
+            yield
+        except PermatchError:
+            if "offset" not in self.state:
+                self.clear_pairs()
+                (self.folder / _STATE).unlink(missing_ok=True)
+            raise
 
     def note(self, **found: Any) -> None:
         """Write down what was found."""
@@ -84,6 +104,13 @@ class Ledger:
     def clear_pairs(self) -> None:
         """Remove the pairs of all parts."""
         shutil.rmtree(self.folder / _PAIRS, ignore_errors=True)
+
+    def has_pairs(self) -> bool:
+        """Return whether the pairs of all parts that are not linked yet are there."""
+        if "n_parts" not in self.state:
+            return False
+        files = self.pair_files(self.state["n_parts"])
+        return all(files[k].is_file() for k in self.missing())
 
     def missing(self) -> list[int]:
         """Return the parts that are not linked yet."""

@@ -6,6 +6,7 @@ some more     the constant that keeps the expected number of links: sums over pa
 last          every part is linked, and written
 """
 
+from contextlib import nullcontext
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -68,8 +69,8 @@ def link_dataset(source: Any, rules: Rules, out: str | Path) -> PartedLinks:
         )
     stream = PairStream(as_dataset(source), rules.roles)
     ledger = Ledger.open(out, fingerprint(rules, stream.identity, PER_PART))
-    with Stages("reading the pairs") as stages:
-        if "n_parts" not in ledger.state:
+    with ledger.given_up_on_error(), Stages("reading the pairs") as stages:
+        if not ledger.has_pairs():
             _deal(stream, ledger, stages)
         state = ledger.state
         how = PartRules(rules, stream.name, state["highest"])
@@ -99,7 +100,8 @@ def link_frame(frame: Any, rules: Rules, out: str | Path | None = None) -> Parte
     ledger = None
     if out is not None:
         ledger = Ledger.open(out, fingerprint(rules, frame._name, PER_PART))
-    with Stages("finding components") as stages:
+    begun = nullcontext() if ledger is None else ledger.given_up_on_error()
+    with begun, Stages("finding components") as stages:
 
         def note(n_done: int, n_all: int) -> None:
             stages.say(f"finding components: partition {n_done} of {n_all}")

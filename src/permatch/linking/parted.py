@@ -26,7 +26,7 @@ from permatch.linking.links import Links
 from permatch.linking.pairs import as_pairs
 from permatch.linking.report import Figures
 from permatch.linking.solving import Solver, kind_of
-from permatch.linking.survey import ROW
+from permatch.linking.survey import NUMBER, ROW
 from permatch.linking.table import PairTable, Rules
 from permatch.linking.totals import Total
 from permatch.problems import Problem, side_by_side
@@ -67,7 +67,7 @@ class Part:
 def build_part(numbered: tuple[int, Any], how: PartRules) -> Part:
     """Return a part, from its number and an Arrow table of its rows in any order."""
     number, rows = numbered
-    numbers = rows[ROW].to_numpy()
+    numbers = rows[NUMBER].to_numpy()
     order = np.argsort(numbers)
     if (np.diff(order) < 0).any():
         rows, numbers = rows.take(order), numbers[order]

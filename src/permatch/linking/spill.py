@@ -15,7 +15,7 @@ from permatch._optional import require
 from permatch.errors import TableError
 from permatch.linking.grouping import Grouping
 from permatch.linking.pairs import PairRoles
-from permatch.linking.survey import ROW, columns_used, parts_of_rows
+from permatch.linking.survey import NUMBER, columns_used, parts_of_rows
 
 # Rows read at once, and rows held before they are written.
 _READ, _HELD = 1 << 18, 1 << 21
@@ -74,7 +74,7 @@ def spill_pairs(
         parts = parts_of_rows(table, stream.roles, groups)
         rows = arrow.array(np.arange(n_rows, n_rows + len(parts)))
         order = np.argsort(parts, kind="stable")
-        sorted_rows = table.append_column(ROW, rows).take(order)
+        sorted_rows = table.append_column(NUMBER, rows).take(order)
         ends = np.cumsum(np.bincount(parts, minlength=len(files)))
         for part in np.unique(parts).tolist():
             first = int(ends[part - 1]) if part else 0

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from permatch._cells import parse_numbers
+from permatch.errors import TableError
 from permatch.linking.grouping import Forest, Grouping, hash_ids
 from permatch.linking.odds import highest_odds
 from permatch.linking.pairs import PairRoles
 
-#: The column with the number of a row in the whole table.
-ROW = "row"
+#: The column of links in parts with the number of a row in the whole table, and the one
+#: that pairs carry it in, whatever their columns are called.
+ROW, NUMBER = "row", "_permatch_row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,12 @@ def parts_of_rows(table: Any, roles: PairRoles, groups: Grouping) -> np.ndarray:
 def columns_used(header: Sequence[str], roles: PairRoles) -> list[str]:
     """Return the columns of a table that matter."""
     chosen = roles.chosen(list(header))
+    if ROW in (chosen.left, chosen.right):
+        raise TableError(
+            f"the columns of the ids of pairs in parts must not be called {ROW!r}, as that "
+            f"of row numbers in the result; got {chosen.left!r} and {chosen.right!r}. "
+            "Rename the column."
+        )
     return [chosen.left, chosen.right, *(chosen.features or ()), *chosen.others]
 
 

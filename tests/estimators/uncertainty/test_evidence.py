@@ -96,3 +96,10 @@ def test_ctrl_c_keeps_the_best_so_far(judged, monkeypatch):
     assert not model.is_converged_
     assert model.alpha_ == model.cv_results_["alphas"][-1]
     assert model.predict(X).shape == (240,)
+
+
+def test_where_the_best_alpha_is_the_largest_one_tried():
+    rng = np.random.default_rng(1)
+    X, y, qid = rng.normal(size=(60, 2)), np.tile([0, 1, 1, 0], 15), np.arange(60) // 4
+    with pytest.warns(UserWarning, match=r"largest one tried.*in place of 'evidence'"):
+        pm.RankMatchCV(alphas="evidence").fit(X, y, qid=qid)

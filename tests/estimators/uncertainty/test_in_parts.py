@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import permatch as pm
-from permatch.errors import InvalidOptionError
+from permatch.errors import InvalidOptionError, InvalidQueriesError
 from tests.estimators import planted
 
 dask = pytest.importorskip("dask", reason="needs dask (extra 'dask')")
@@ -36,6 +36,9 @@ def test_rankings(rng):
         assert two.log_evidence == pytest.approx(one.log_evidence, rel=RELATIVE)
     with pytest.raises(InvalidOptionError, match="clusters need data in memory"):
         model.inference(parts, clusters=qid)
+    narrow = [dask.delayed((X[:, :2], y, qid))]
+    with pytest.raises(InvalidQueriesError, match="have the 3 features .*; got 2. Pass"):
+        model.inference(narrow)
     chosen = pm.RankMatchCV(alphas="evidence").fit(parts)
     expected = pm.RankMatchCV(alphas="evidence").fit(X, y, qid=qid)
     assert chosen.log_evidence_ == pytest.approx(expected.log_evidence_, rel=RELATIVE)

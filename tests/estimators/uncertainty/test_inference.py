@@ -9,7 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import permatch as pm
 from permatch.errors import InvalidOptionError, ModelFileError, PrecisionError
-from permatch.estimators.uncertainty.covariance import Derivatives, laplace, sandwich
+from permatch.estimators.uncertainty.covariance import (
+    Derivatives,
+    invert,
+    laplace,
+    sandwich,
+)
 from permatch.estimators.uncertainty.posterior import Posterior
 from tests.estimators import planted
 
@@ -124,15 +129,15 @@ def test_formulas():
         penalties=np.array([0.1, 0.1, 0.0]),
         is_free=np.ones(3, dtype=bool),
     )
-    names = ("a", "b", "c")
-    np.testing.assert_allclose(laplace(found, 6.0, names), np.linalg.inv(6 * hessian))
+    inverse = invert(found, ("a", "b", "c"))
+    np.testing.assert_allclose(laplace(found, inverse, 6.0), np.linalg.inv(6 * hessian))
     scores = gradients + [0.1 / 6, 0.2 / 6, 0.0]
     sums = scores[::2] + scores[1::2]
     middle = 1.5 * sums.T @ sums + np.diag([0.1, 0.1, 0.0]) / 6
     outer = np.linalg.inv(hessian)
     clusters = np.repeat([0, 1, 2], 2)
     np.testing.assert_allclose(
-        sandwich(found, 6.0, clusters, names), outer @ middle @ outer
+        sandwich(found, inverse, 6.0, clusters), outer @ middle @ outer
     )
 
 
@@ -171,6 +176,7 @@ def test_overlapping_observations_have_a_sandwich(subset_size, rng):
     model = pm.RankMatch(subset_size, alpha=1e-3).fit(X, y, qid=qid)
     posterior = model.inference(X, y, qid=qid)
     assert np.isnan(posterior.log_evidence)
+    assert "composite log-likelihood: " in " ".join(str(posterior).split())
     assert (posterior.bse > 0.0).all()
     whole = pm.RankMatch(alpha=1e-3).fit(X, y, qid=qid).inference(X, y, qid=qid)
     # Differently weighted, the same order of magnitude.
@@ -339,6 +345,44 @@ def test_damaged_files(damage, rng, tmp_path):
 # ---- what is refused, and what is noted
 
 
+@pytest.mark.parametrize("subset_size", ["all", "pairs", 3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_constant_features_of_documents_are_refused(subset_size, seed):
+    rng = np.random.default_rng(seed)
+    X, y, qid = judged(rng, length=4)
+    columns = {"ones": np.ones(len(X)), "per query": rng.normal(size=40)[qid]}
+    for name, column in columns.items():
+        for is_scaled in (True, False):
+            wide = np.c_[X[:, :2], column * (1.0 if is_scaled else 1e-3)]
+            model = pm.RankMatch(subset_size, alpha=0.0, scale_features=is_scaled)
+            with warnings.catch_warnings(action="ignore"):
+                model.fit(wide, y, qid=qid, feature_names=["a", "b", name])
+            model.is_converged_ = True
+            for cov_type in ("sandwich", "laplace")[: 2 if subset_size == "all" else 1]:
+                with pytest.raises(PrecisionError, match=f"do not determine {name}, "):
+                    model.inference(wide, y, qid=qid, cov_type=cov_type)
+
+
+def test_small_units_are_no_constants(rng):
+    X, y, qid = judged(rng)
+    options = {"alpha": 0.0, "scale_features": False, "tol": 1e-13}
+    X[:, 2] *= 1e-6
+    with warnings.catch_warnings(action="ignore"):  # a flat objective
+        model = pm.RankMatch(**options).fit(X, y, qid=qid)
+    model.is_converged_ = True
+    assert np.isfinite(model.inference(X, y, qid=qid, cov_type="laplace").bse).all()
+
+
+def test_all_coefficients_at_a_bound(rng):
+    graphs, labels = labelled(rng)
+    model = pm.MAPMatching(0.1, bounds=(0.0, 1e-6)).fit(graphs, labels)
+    for cov_type in ("laplace", "sandwich"):
+        posterior = model.inference(graphs, labels, cov_type=cov_type)
+        assert posterior.is_fixed.all()
+        assert np.isnan(posterior.bse).all()
+        assert "At a bound" in str(posterior)
+
+
 def test_other_models_have_no_likelihood(rng):
     X, y, qid = judged(rng)
     for model in (pm.DORM(), pm.QueryRidge(), pm.MaxMarginMatching()):
@@ -395,7 +439,7 @@ def test_fits_that_ended_early(rng):
     model = pm.MAPMatching(1e-3, max_iter=1)
     with pytest.warns(ConvergenceWarning):
         model.fit(graphs, labels)
-    with pytest.raises(PrecisionError, match=r"standard errors from its optimum"):
+    with pytest.raises(PrecisionError, match=r"from its optimum.*or lower tol"):
         model.inference(graphs, labels)
 
 

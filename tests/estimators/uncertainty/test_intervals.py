@@ -137,6 +137,23 @@ def test_certain_probabilities_have_narrow_intervals(rng):
     np.testing.assert_allclose(found.marginals, np.eye(3), atol=1e-12)
 
 
+def test_approximate_probabilities_have_intervals_by_draws_alone(rng):
+    graphs, labels = labelled(rng, 20, (3, 3))
+    model = pm.MAPMatching(0.1, engine="bethe").fit(graphs, labels)
+    posterior = model.inference(graphs, labels)
+    with pytest.raises(InvalidOptionError, match=r"needs exact prob.*'bethe'.*--engine a"):
+        model.predict_marginals(graphs[:2], uncertainty=posterior)
+    (found,) = model.predict_marginals(graphs[:1], uncertainty=posterior, n_draws=50)
+    assert found.method == "draws, approximate"
+    assert (found.low < found.high).all()
+    model.engine = "auto"
+    (found,) = model.predict_marginals(graphs[:1], uncertainty=posterior)
+    assert found.method == "delta"
+    margins = pm.MaxMarginMatching().fit(graphs, labels)
+    with pytest.raises(InvalidOptionError, match="need a model with a likelihood, MAPMat"):
+        margins.predict_marginals(graphs, uncertainty=posterior)
+
+
 def test_bad_options(rng):
     graphs, labels = labelled(rng, 20)
     model = pm.MAPMatching(1e-2).fit(graphs, labels)

@@ -24,6 +24,9 @@ from permatch.errors import InvalidOptionError, PrecisionError
 
 # Of the largest eigenvalue, with every parameter in its own unit.
 _SINGULAR = 1e-12
+# Of the largest second derivative, and of 1, with every feature divided by its spread:
+# what is less is rounding, as of a feature that is constant.
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,6 +40,7 @@ class Derivatives:
     shares: FloatArray  # of the units, (n,)
     penalties: FloatArray  # alpha, or 0 where there is no penalty, (p,)
     is_free: BoolArray  # whether the parameter may change, (p,)
+    spread: FloatArray | float = 1.0  # of the features, in the scale of the parameters
     method: str = "exact"  # of the second derivatives
     is_exact: bool = True
     error: float = 0.0  # relative standard error of second derivatives from samples
@@ -57,13 +61,16 @@ class Derivatives:
         return self.gradients + np.outer(self.shares, self.penalties * self.params)
 
 
-def laplace(found: Derivatives, nobs: float, names: tuple[str, ...]) -> FloatArray:
-    """Return the inverse of the posterior's Hessian, (p, p)."""
-    return _within(found, invert(found, names) / nobs)
+def laplace(found: Derivatives, inverse: FloatArray, nobs: float) -> FloatArray:
+    """Return the inverse of the posterior's Hessian, (p, p).
+
+    `inverse` is that of the objective's Hessian, as `invert` returns it.
+    """
+    return _within(found, inverse / nobs)
 
 
 def sandwich(
-    found: Derivatives, nobs: float, clusters: IntArray, names: tuple[str, ...]
+    found: Derivatives, inverse: FloatArray, nobs: float, clusters: IntArray
 ) -> FloatArray:
     """Return the covariance that holds whatever the units of a cluster share, (p, p).
 
@@ -80,17 +87,21 @@ def sandwich(
     free = found.is_free
     middle = n_clusters / (n_clusters - 1.0) * (sums.T @ sums)[np.ix_(free, free)]
     middle += np.diag(found.penalties[free]) / nobs
-    outer = invert(found, names)
-    return _within(found, outer @ middle @ outer)
+    return _within(found, inverse @ middle @ inverse)
 
 
 def invert(found: Derivatives, names: tuple[str, ...]) -> FloatArray:
-    """Return the inverse of the Hessian of the free parameters."""
+    """Return the inverse of the Hessian of the free parameters; refuse singular ones."""
     free = found.is_free
     hessian = found.hessian[np.ix_(free, free)]
-    sizes = np.sqrt(np.maximum(np.diag(hessian), 0.0))
-    if (sizes == 0.0).any():
-        _refuse_singular(np.flatnonzero(free)[sizes == 0.0], names)
+    if not len(hessian):  # all are at a bound
+        return hessian
+    spread = np.broadcast_to(found.spread, free.shape)[free]
+    own = np.diag(hessian) / spread**2
+    is_nothing = np.abs(own) <= _NOTHING * max(np.abs(own).max(), 1.0)
+    if is_nothing.any():
+        _refuse_singular(np.flatnonzero(free)[is_nothing], names)
+    sizes = np.sqrt(np.abs(np.diag(hessian)))
     values, vectors = linalg.eigh(hessian / np.outer(sizes, sizes))
     if values[0] < -np.sqrt(_SINGULAR):
         raise PrecisionError(

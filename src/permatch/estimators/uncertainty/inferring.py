@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from permatch._types import IntArray
+from permatch._types import FloatArray, IntArray
 from permatch._validation import check_choice, refuse_masked
 from permatch.errors import InvalidOptionError, PrecisionError
 from permatch.estimators.convergence import warn_caller
@@ -54,11 +54,12 @@ def infer_posterior(
         )
     coef = problem.scaled(model._weights())
     found: Derivatives = problem.derivatives(alpha, coef)
+    inverse = invert(found, observed.names)
     if cov_type == "laplace":
-        scaled = laplace(found, observed.nobs, observed.names)
+        scaled = laplace(found, inverse, observed.nobs)
     else:
-        scaled = sandwich(found, observed.nobs, observed.clusters, observed.names)
-    _compare(model, found, observed)
+        scaled = sandwich(found, inverse, observed.nobs, observed.clusters)
+    _compare(model, found, inverse, observed.nobs)
     units = problem.units()
     evidence = np.nan
     has_evidence = observed.has_likelihood and found.is_exact and found.is_free.all()
@@ -79,6 +80,7 @@ def infer_posterior(
         log_evidence=evidence,
         hessian_method=found.method,
         notes=(*_notes(found, observed, cov_type), *observed.notes),
+        has_likelihood=observed.has_likelihood,
     )
 
 
@@ -135,18 +137,18 @@ def _require_optimum(model: Any, alpha: float) -> None:
         )
 
 
-def _compare(model: Any, found: Derivatives, observed: Observed) -> None:
+def _compare(model: Any, found: Derivatives, inverse: FloatArray, nobs: float) -> None:
     """Warn if the coefficients are not optimal for the data given."""
-    inverse = invert(found, observed.names)
     step = inverse @ found.gradient[found.is_free]
-    errors = np.sqrt(np.diag(inverse) / observed.nobs)
+    errors = np.sqrt(np.diag(inverse) / nobs)
     distance = np.max(np.abs(step) / errors, initial=0.0)
     if distance <= _NEAR:
         return
     if not model.is_converged_:
         raise PrecisionError(
             "inference needs a fit that converged; this one ended about "
-            f"{distance:.2g} standard errors from its optimum. Raise max_iter or tol."
+            f"{distance:.2g} standard errors from its optimum. Raise max_iter, or lower "
+            "tol."
         )
     warn_caller(
         f"the coefficients are about {distance:.2g} standard errors from the optimum of "

@@ -48,9 +48,10 @@ class MarginalIntervals:
         Ends of the intervals.
     level : float
         Probability that an interval holds the probability of the true weights.
-    method : {"delta", "draws", "delta, exact samples"}
-        How the intervals were found; by the last, derivatives are estimates, for components
-        too large for exact ones.
+    method : {"delta", "draws", "delta, exact samples", "draws, approximate"}
+        How the intervals were found.  "delta, exact samples": derivatives are estimates,
+        for components too large for exact ones.  "draws, approximate": the probabilities
+        are those of an engine that is not exact, and their errors are not in the intervals.
 
     Examples
     --------
@@ -75,7 +76,15 @@ class MarginalIntervals:
     method: str
 
 
-def check_uncertainty(uncertainty: Any, weights: FloatArray) -> Posterior:
+def check_wanted(
+    uncertainty: Any, weights: FloatArray, level: Any, n_draws: Any
+) -> tuple[Posterior, float, int]:
+    """Return what intervals are asked for: a posterior, a level and a number of draws."""
+    posterior = _check_uncertainty(uncertainty, weights)
+    return posterior, _check_level(level), _check_draws(n_draws)
+
+
+def _check_uncertainty(uncertainty: Any, weights: FloatArray) -> Posterior:
     """Return the posterior of a model with these weights."""
     if not isinstance(uncertainty, Posterior):
         raise InvalidOptionError(
@@ -92,7 +101,7 @@ def check_uncertainty(uncertainty: Any, weights: FloatArray) -> Posterior:
     return uncertainty
 
 
-def check_level(level: Any) -> float:
+def _check_level(level: Any) -> float:
     """Return a probability between 0 and 1, both excluded."""
     found = check_number(level, "level", is_zero_allowed=False)
     if found >= 1.0:
@@ -148,7 +157,7 @@ def drawn_intervals(
     return drawn.std(axis=0, ddof=1), low, high
 
 
-def check_draws(n_draws: Any) -> int:
+def _check_draws(n_draws: Any) -> int:
     """Return how many draws to take: 0, or enough for quantiles."""
     found = check_count(n_draws, "n_draws", 0)
     if 0 < found < 20:

@@ -20,9 +20,7 @@ from permatch.estimators.uncertainty.inferring import (
 )
 from permatch.estimators.uncertainty.intervals import (
     MarginalIntervals,
-    check_draws,
-    check_level,
-    check_uncertainty,
+    check_wanted,
     delta_intervals,
     drawn_intervals,
 )
@@ -119,7 +117,15 @@ class MatchingInference:
         return data
 
     @overload
-    def predict_marginals(self, graphs: Any) -> list[FloatArray]: ...
+    def predict_marginals(
+        self,
+        graphs: Any,
+        *,
+        uncertainty: None = None,
+        level: float = 0.95,
+        n_draws: int = 0,
+        rng: Seed = 0,
+    ) -> list[FloatArray]: ...
     @overload
     def predict_marginals(
         self,
@@ -169,12 +175,13 @@ class MatchingInference:
                 "intervals need graphs in memory; got a table in parts. Predict it part by "
                 "part, or leave uncertainty out."
             )
-        found: list[FloatArray] = super().predict_marginals(graphs)  # pyright: ignore
         if uncertainty is None:
-            return found
-        posterior = check_uncertainty(uncertainty, self._weights())
-        level, n_draws = check_level(level), check_draws(n_draws)
+            return super().predict_marginals(graphs)  # pyright: ignore
+        wanted = check_wanted(uncertainty, self._weights(), level, n_draws)
+        posterior, level, n_draws = wanted
         scored = self._score(graphs)
+        result = scored.infer(find_engine(self.engine), self.n_jobs)
+        found: list[FloatArray] = result.marginals
         flat = np.concatenate([np.zeros(0), *scored.on_edges(found)])
         if n_draws:
 
@@ -183,8 +190,16 @@ class MatchingInference:
                 result = other.infer(find_engine(self.engine), self.n_jobs)
                 return np.concatenate([np.zeros(0), *other.on_edges(result.marginals)])
 
-            method = "draws"
+            method = "draws" if result.is_exact else "draws, approximate"
             parts = drawn_intervals(posterior, infer, level, n_draws, rng)
+        elif not result.is_exact:
+            # Their derivatives are others than those of the exact distribution.
+            raise InvalidOptionError(
+                "the delta method needs exact probabilities; those of engine "
+                f"{result.diagnostics.engine!r} are not. Use engine='auto' (--engine "
+                "auto), if it is exact for these graphs, or n_draws=200 for intervals of "
+                "approximate probabilities."
+            )
         else:
             slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
             parts = delta_intervals(flat, posterior, slopes, level)

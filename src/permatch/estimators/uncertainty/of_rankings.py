@@ -8,7 +8,7 @@ from permatch._shards import HeldShards, Shards, light
 from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_jobs
 from permatch.distributed import is_in_parts, open_queries
-from permatch.errors import InvalidOptionError
+from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.estimators.linear_ranker import linear_scores
 from permatch.estimators.query_scaler import scale_within_queries
 from permatch.estimators.ranker import check_columns
@@ -20,9 +20,7 @@ from permatch.estimators.uncertainty.inferring import (
 )
 from permatch.estimators.uncertainty.intervals import (
     MarginalIntervals,
-    check_draws,
-    check_level,
-    check_uncertainty,
+    check_wanted,
     delta_intervals,
     drawn_intervals,
 )
@@ -106,7 +104,13 @@ class RankingInference:
             queries = check_queries(X, y, qid, group, self.n_features_in_, sample_weight)
             return HeldShards([self.scaled(queries)])
         more = {"sample_weight": sample_weight, "prepare": self._prepare()}
-        return open_queries(X, y, qid, group, feature_names=columns, **more).shards
+        opened = open_queries(X, y, qid, group, feature_names=columns, **more)
+        if opened.n_features != self.n_features_in_:
+            raise InvalidQueriesError(
+                f"documents must have the {self.n_features_in_} features of the fitted "
+                f"model; got {opened.n_features}. Pass the training data."
+            )
+        return opened.shards
 
     @overload
     def rank_marginals(self, X: Any, position_weights: Any = None) -> FloatArray: ...
@@ -159,8 +163,8 @@ class RankingInference:
         own = self.distribution(X, position_weights)
         if uncertainty is None:
             return own.marginals
-        posterior = check_uncertainty(uncertainty, self.coef_)
-        level, n_draws = check_level(level), check_draws(n_draws)
+        wanted = check_wanted(uncertainty, self.coef_, level, n_draws)
+        posterior, level, n_draws = wanted
         documents = _documents_of(self, X)
         options = own.position_weights, self.n_jobs
 

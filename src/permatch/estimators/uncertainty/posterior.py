@@ -66,6 +66,9 @@ class Posterior:
         Strength of the penalty, `alpha` of the model.
     llf : float
         Log-likelihood, summed over graphs or queries.
+    has_likelihood : bool
+        Whether it is one: of pairs or subsets of documents, which overlap, it is a
+        composite log-likelihood.
     log_evidence : float
         Laplace's approximation of the logarithm of the probability of the data, the
         coefficients integrated out; NaN without a penalty, or where there is no likelihood.
@@ -104,6 +107,7 @@ class Posterior:
     log_evidence: float = np.nan
     hessian_method: str = "exact"
     notes: tuple[str, ...] = field(default=())
+    has_likelihood: bool = True
 
     def __post_init__(self) -> None:
         for values in (self.params, self.covariance, self.is_fixed):

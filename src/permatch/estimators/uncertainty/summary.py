@@ -102,12 +102,15 @@ def summarise(posterior: Any, alpha: float) -> Summary:
     if not posterior.has_penalty:
         columns |= {"z": posterior.zvalues, "P>|z|": posterior.pvalues}
     columns |= {low: ends[:, 0], high: ends[:, 1]}
+    likelihood = "log-likelihood"
+    if not posterior.has_likelihood:
+        likelihood = f"composite {likelihood}"
     facts = {
         posterior.units: f"{posterior.nobs:g}",
         "clusters": f"{posterior.n_clusters}",
         "covariance": posterior.cov_type,
         "alpha": f"{posterior.penalty:g}",
-        "log-likelihood": f"{posterior.llf:.5g}",
+        likelihood: f"{posterior.llf:.5g}",
     }
     if posterior.cov_type == "laplace":
         del facts["clusters"]
