@@ -58,7 +58,7 @@ class Ledger:
     @classmethod
     def open(cls, out: str | Path, key: str) -> "Ledger":
         """Return the ledger of a new or empty folder, or of the same work begun before."""
-        folder = Path(out)
+        folder = Path(out).absolute()  # workers may have another working folder
         state = folder / _STATE
         if state.is_file():
             found = json.loads(state.read_text(encoding="utf-8"))
