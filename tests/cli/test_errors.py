@@ -109,6 +109,8 @@ def assert_one_line(result, code, words):
 
 
 WRONG_USAGES = [
+    ("match fit folder -m new", "folder is a folder; add --from-disk"),
+    ("rank fit folder -m new", "folder is a folder; add --from-disk"),
     # the application
     ("nonsense", "No such command 'nonsense'. Try 'permatch --help'."),
     ("infre scores.csv", "No such command 'infre'"),
@@ -247,7 +249,6 @@ FAILURES = [
     ("infer scores.csv --max-size 2", "On the command line: --given ROW:COL or --max-size"),
     # match: tables
     ("match fit absent.csv -m new", "cannot open absent.csv: No such file"),
-    ("match fit folder -m new", "cannot open folder: Is a directory"),
     ("match fit empty -m new", "empty must hold a table of pairs; it is empty. Write a"),
     ("match fit garbage -m new", "garbage must be UTF-8 text"),
     ("match fit latin.csv -m new", "Export the table as CSV in UTF-8."),
@@ -304,7 +305,6 @@ FAILURES = [
     ("match show r.json edges.csv -g g0", "which ranks. Use it with permatch rank, or fit"),
     # rank: lists
     ("rank fit absent.txt -m new", "cannot open absent.txt: No such file"),
-    ("rank fit folder -m new", "Is a directory"),
     ("rank fit '' -m new", "Is a directory"),
     ("rank fit empty -m new", "empty: a LETOR file must have at least one line"),
     ("rank fit garbage -m new", "garbage, line 1: a line must begin with its grade"),

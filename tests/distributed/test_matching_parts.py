@@ -203,6 +203,20 @@ def test_other_names_of_columns(table, folder, tmp_path):
     assert np.array_equal(found.inference(renamed).bse, expected.inference(folder).bse)
 
 
+def test_columns_of_a_cut_graph(table):
+    def framed(*parts):
+        delayed = list(map(dask.delayed, parts))
+        return dask.dataframe.from_delayed(delayed, meta=table[:0], verify_meta=False)
+
+    whole, part = table.assign(x0=1.0), table[:50].astype({"label": int}).assign(x0=1)
+    with dask.config.set(scheduler="synchronous"):
+        expected = pm.MAPMatching(0.1).fit(framed(whole[:50], whole[50:]))
+        found = pm.MAPMatching(0.1).fit(framed(part, whole[50:]))
+        with pytest.raises(TableError, match=r"partition 1 must have .* it lacks label\."):
+            pm.MAPMatching().fit(framed(table[:50], table[50:].drop(columns="label")))
+    assert np.array_equal(found._weights(), expected._weights())
+
+
 def test_an_empty_partition_has_the_type_of_the_others(table):
     model = pm.MAPMatching(0.1)
     parts = [dask.delayed(own) for own in (table[:50], table[50:50], table[50:])]
@@ -223,7 +237,7 @@ def test_a_file_without_labels(table, folder):
         pm.MAPMatching().fit(pyarrow.dataset.dataset(folder))
     with (
         dask.config.set(scheduler="synchronous"),
-        pytest.raises(TableError, match=r"parts with the same columns; .*label"),
+        pytest.raises(TableError, match=r"parts with columns of the same .*label"),
     ):
         pm.MAPMatching().fit(dask.dataframe.read_parquet(folder))
 
@@ -275,7 +289,7 @@ def test_bad_parts_on_dask(table):
         numbered = table.assign(graph=table["graph"].str[1:].astype(int))
         parts = [dask.delayed(own) for own in (numbered[:50], table[50:])]
         mixed = dask.dataframe.from_delayed(parts, meta=table[:0], verify_meta=False)
-        with pytest.raises(TableError, match="the ids of graph must be of one type"):
+        with pytest.raises(TableError, match="the ids of 'graph' must be of one type"):
             pm.MAPMatching().fit(mixed)
         with pytest.raises(InvalidOptionError, match="must be a DataFrame, whose columns"):
             pm.MAPMatching().fit(on_dask(table[FEATURES], 3).to_dask_array())

@@ -64,7 +64,10 @@ class GraphRows:
         """Return several such rows, these among them, as one."""
         arrow = require("pyarrow", "tables")
         return GraphRows(
-            arrow.concat_tables([part.table for part in parts]),
+            # Whole numbers in one part may be fractions, or partly unknown, in the next.
+            arrow.concat_tables(
+                [part.table for part in parts], promote_options="permissive"
+            ),
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.numbers for part in parts]),
         )
@@ -180,7 +183,7 @@ def wanted_columns(roles: Roles) -> list[str]:
 
 def order_of(roles: Roles) -> tuple[str, str, type[TableError]]:
     """Return what `Contiguity` is told of the graphs of a table."""
-    return "graph", str(roles.graph), TableError
+    return "graph", repr(roles.graph), TableError
 
 
 def value_rows(

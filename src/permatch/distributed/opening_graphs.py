@@ -120,12 +120,14 @@ class GraphStream:
 @contextmanager
 def _unlike_files(place: str) -> Iterator[None]:
     """Say what is wrong where Arrow or pandas miss a column or the end of a file."""
+    arrow = require("pyarrow", "tables")
     try:
         yield
-    except (require("pyarrow", "tables").ArrowInvalid, KeyError) as err:
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, KeyError) as err:
         raise TableError(
-            f"{place} must consist of complete parts with the same columns; reading them "
-            f"failed: {str(err).rstrip('. ')}. Write or fetch them again."
+            f"{place} must consist of complete parts with columns of the same names and "
+            f"types; reading them failed: {str(err).rstrip('. ')}. Write or fetch them "
+            "again."
         ) from err
 
 
@@ -196,12 +198,15 @@ def framed_rows(frame: Any, roles: Roles) -> tuple[list[Any], Roles]:
     settled = settle_roles(roles, is_numeric(frame), "the Dask DataFrame")
     used = frame[wanted_columns(settled)]
     make = dask.delayed(_rows_of, pure=False)
-    return [make(part, str(settled.graph)) for part in used.to_delayed()], settled
+    told = enumerate(used.to_delayed())
+    return [make(part, settled, f"partition {k}") for k, part in told], settled
 
 
-def _rows_of(frame: Any, graph: str) -> GraphRows:
+def _rows_of(frame: Any, roles: Roles, place: str) -> GraphRows:
     arrow = require("pyarrow", "tables")
-    return GraphRows.of(arrow.Table.from_pandas(frame, preserve_index=False), graph)
+    settle_roles(roles, is_numeric(frame), place)
+    table = arrow.Table.from_pandas(frame, preserve_index=False)
+    return GraphRows.of(table, str(roles.graph))
 
 
 def _framed(frame: Any, roles: Roles) -> tuple[DaskShards, Roles]:

@@ -179,7 +179,8 @@ def query_ids(rows: Rows) -> np.ndarray:
 class Contiguity:
     """Refuses queries that come back after another one, and ids of several types.
 
-    `thing` is what an id is of, `column` where it is; `error` is the type of errors.
+    `thing` is what an id is of, `column` where it is, as one writes it; `error` is the
+    type of errors.
     """
 
     def __init__(
@@ -225,7 +226,7 @@ class Contiguity:
             f"data in parts must be sorted by {thing}: the rows of a {thing} one after the "
             f"other, also across parts; {thing} {name!r} occurs {where}, after other "
             f"{others}. Sort by the {thing} when you write the data, such as "
-            f"df.sort_values({column!r}), or in Dask ddf.sort_values({column!r})."
+            f"df.sort_values({column}), or in Dask ddf.sort_values({column})."
         )
 
 
