@@ -105,7 +105,7 @@ class Ledger:
 
 def new_folder(path: str | Path) -> Path:
     """Return a folder that is empty, and made if need be."""
-    folder = Path(path)
+    folder = Path(path).absolute()  # workers may have another working folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _no_room(folder, "exists and is not empty")
     folder.mkdir(parents=True, exist_ok=True)
