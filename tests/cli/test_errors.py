@@ -109,6 +109,8 @@ def assert_one_line(result, code, words):
 
 
 WRONG_USAGES = [
+    ("match fit folder -m new", "folder is a folder; add --from-disk"),
+    ("rank fit folder -m new", "folder is a folder; add --from-disk"),
     # the application
     ("nonsense", "No such command 'nonsense'. Try 'permatch --help'."),
     ("infre scores.csv", "No such command 'infre'"),

@@ -6,11 +6,13 @@ import threading
 
 import dask
 import dask.array as da
+import dask.bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
@@ -20,11 +22,14 @@ from permatch import _optional
 from permatch.cli.main import app
 from permatch.distributed import dask_rows, dask_shards
 from permatch.distributed.dask_shards import DaskShards
+from permatch.distributed.sources import Roles
 from permatch.errors import (
     DocumentTypeError,
+    InvalidOptionError,
     InvalidQueriesError,
     MissingDependencyError,
     NaNDocumentError,
+    TableError,
 )
 from tests.distributed.judged import (
     FEATURES,
@@ -236,6 +241,11 @@ def test_unsorted_rows_say_how_to_sort():
     table = parted(frame, 4)
     with pytest.raises(InvalidQueriesError, match=r"partition 0 and .*ddf\.sort_values"):
         clone(MODEL).fit(table, "grade", "query")
+    model = clone(MODEL).fit(FRAME[FEATURES], *LISTS[1:])
+    turned = parted(pd.concat([FRAME.iloc[2:], FRAME.iloc[:2]]), 4)
+    scores = model.predict(turned, qid="query")
+    with pytest.raises(InvalidQueriesError, match=r"partition 3.*ddf\.sort_values"):
+        scores.compute()
 
 
 def test_values_that_are_missing_are_named_by_partition_and_row():
@@ -287,6 +297,50 @@ def test_parts_that_differ_or_are_no_tuples():
         dask.compute(model.predict([dask.delayed((X[:, :3], None, qid))]))
 
 
+def test_parts_must_be_alike():
+    X, y, qid = LISTS
+    inside = int(np.flatnonzero(np.diff(qid) == 0)[30]) + 1  # a cut within a query
+    some, others = slice(0, inside), slice(inside, None)
+    whole = [(X[some], y[some], qid[some]), (X[others], y[others], qid[others])]
+
+    def refused(message, first, second):
+        with pytest.raises(InvalidQueriesError, match=message):
+            clone(MODEL).fit([dask.delayed(first), dask.delayed(second)])
+
+    one, other = whole
+    refused("must be of one type in all parts", one, (*other[:2], other[2].astype(str)))
+    refused(
+        "partition 0 has no sample_weight, partition 1 has sample_weight",
+        one,
+        (*other, np.ones(len(other[1]))),
+    )
+    refused("partition 0 has 4, partition 1 has 2", one, (other[0][:, :2], *other[1:]))
+    refused("0 has dense ones, .* 1 has sparse", one, (csr_array(other[0]), *other[1:]))
+    refused("partition 1 must be a tuple .* it has no qid. Add it", one, other[:2])
+
+
+def test_collections_of_another_kind():
+    with pytest.raises(TableError, match=r"names that are text; got 0\. Rename"):
+        clone(MODEL).fit(dd.from_pandas(pd.DataFrame(LISTS[0]), npartitions=2), "y", "q")
+    with pytest.raises(InvalidQueriesError, match=r"must be a DataFrame.*got Bag"):
+        clone(MODEL).fit(dask.bag.from_sequence([1, 2]), "y", "q")
+    for model in (clone(MODEL), pm.MAPMatching()):
+        with pytest.raises(InvalidOptionError, match=r"Put it into a list: fit\(\[part"):
+            model.fit(dask.delayed(LISTS))
+
+
+@pytest.mark.parametrize("write", [write_letor, write_parquet])
+def test_workers_are_told_whole_paths(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = LISTS if write is write_letor else (FRAME,)
+    write(tmp_path / "in", *data, 2)
+    found = dask_rows.read_on_workers("in", Roles("grade", "query"))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    X, y, qid = found
+    assert clone(MODEL).fit(X, y, qid).coef_.any()
+
+
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(_optional, "find_spec", lambda name: None)
     with pytest.raises(
@@ -309,7 +363,7 @@ def test_a_scheduler_that_is_not_there(monkeypatch, tmp_path):
     done = CliRunner().invoke(app, ["rank", "fit", str(folder), *options])
     assert done.exit_code == 1
     assert "must be the address of a Dask scheduler" in done.output
-    assert done.output.endswith("and check the address and the port.\n")
+    assert " ".join(done.output.split()).endswith("check the address and the port.")
     both = CliRunner().invoke(app, ["rank", "fit", str(folder), *options, "--from-disk"])
     assert both.exit_code == 2
     assert "exclude each other" in both.output

@@ -17,6 +17,7 @@ from permatch.errors import (
     InvalidMatchingError,
     InvalidOptionError,
     NaNFeatureError,
+    PermatchError,
     TableError,
 )
 
@@ -193,6 +194,52 @@ def test_other_names_of_columns(table, folder, tmp_path):
     dataset = pyarrow.dataset.dataset(folder)
     again = pm.MAPMatching(0.1).fit(dataset, "label", feature_names=["x0", "x1"])
     assert np.array_equal(again._weights(), expected._weights())
+    assert found.columns_ == names
+    chances = expected.predict_marginals(folder)
+    assert np.array_equal(found.predict_marginals(renamed), chances)
+    found.save(tmp_path / "model.json")
+    loaded = pm.load(tmp_path / "model.json")
+    assert np.array_equal(loaded.predict_marginals(renamed), chances)
+    assert np.array_equal(found.inference(renamed).bse, expected.inference(folder).bse)
+
+
+def test_columns_of_a_cut_graph(table):
+    def framed(*parts):
+        delayed = list(map(dask.delayed, parts))
+        return dask.dataframe.from_delayed(delayed, meta=table[:0], verify_meta=False)
+
+    whole, part = table.assign(x0=1.0), table[:50].astype({"label": int}).assign(x0=1)
+    with dask.config.set(scheduler="synchronous"):
+        expected = pm.MAPMatching(0.1).fit(framed(whole[:50], whole[50:]))
+        found = pm.MAPMatching(0.1).fit(framed(part, whole[50:]))
+        with pytest.raises(TableError, match=r"partition 1 must have .* it lacks label\."):
+            pm.MAPMatching().fit(framed(table[:50], table[50:].drop(columns="label")))
+    assert np.array_equal(found._weights(), expected._weights())
+
+
+def test_an_empty_partition_has_the_type_of_the_others(table):
+    model = pm.MAPMatching(0.1)
+    parts = [dask.delayed(own) for own in (table[:50], table[50:50], table[50:])]
+    frame = dask.dataframe.from_delayed(parts, meta=table[:0], verify_meta=False)
+    with dask.config.set(scheduler="synchronous"):
+        matched = model.fit(frame).predict(frame).compute()
+    assert matched.dtype == bool
+    assert len(matched) == len(table)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_a_file_without_labels(table, folder):
+    part = pa.Table.from_pandas(table.iloc[-9:].drop(columns="label"), preserve_index=False)
+    pq.write_table(part, folder / "3.parquet")
+    with pytest.raises(TableError, match=r"3\.parquet must have .* it lacks label\."):
+        pm.MAPMatching().fit(folder)
+    with pytest.raises(TableError, match=r"3\.parquet must have .* it lacks label\."):
+        pm.MAPMatching().fit(pyarrow.dataset.dataset(folder))
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(TableError, match=r"parts with columns of the same .*label"),
+    ):
+        pm.MAPMatching().fit(dask.dataframe.read_parquet(folder))
 
 
 def test_bad_tables(table, tmp_path):
@@ -234,6 +281,16 @@ def test_bad_parts_on_dask(table):
     with dask.config.set(scheduler="synchronous"):
         with pytest.raises(TableError, match="graph 'g00' occurs in partition 0 and again"):
             pm.MAPMatching().fit(on_dask(pd.concat([table, table.iloc[:1]]), 3))
+        turned = on_dask(pd.concat([table[2:], table[:2]]), 3)
+        model = pm.MAPMatching(0.1).fit(on_dask(table, 2))
+        chances = model.predict_marginals(turned)
+        with pytest.raises(TableError, match=r"partition 2.*ddf\.sort_values\('graph'\)"):
+            chances.compute()
+        numbered = table.assign(graph=table["graph"].str[1:].astype(int))
+        parts = [dask.delayed(own) for own in (numbered[:50], table[50:])]
+        mixed = dask.dataframe.from_delayed(parts, meta=table[:0], verify_meta=False)
+        with pytest.raises(TableError, match="the ids of 'graph' must be of one type"):
+            pm.MAPMatching().fit(mixed)
         with pytest.raises(InvalidOptionError, match="must be a DataFrame, whose columns"):
             pm.MAPMatching().fit(on_dask(table[FEATURES], 3).to_dask_array())
         with pytest.raises(
@@ -244,6 +301,10 @@ def test_bad_parts_on_dask(table):
         labels = [np.arange(3)] * 2
         with pytest.raises(FeatureCountError, match="part 1 has"):
             pm.MAPMatching().fit([dask.delayed((own, labels)) for own in graphs])
+        with pytest.raises(PermatchError, match="part 1: "):
+            pm.MAPMatching().fit(
+                [dask.delayed((graphs[0], labels)), dask.delayed(([], []))]
+            )
 
 
 def test_ctrl_c_keeps_the_best_so_far(folder, monkeypatch):

@@ -16,6 +16,7 @@ import permatch as pm
 from permatch.errors import InvalidOptionError, TableError
 from permatch.linking import constant, link_parts, parted
 from permatch.linking.grouping import Grouping, hash_ids
+from permatch.linking.ledger import Ledger, new_folder
 from permatch.linking.totals import Total
 
 N_PAIRS = 900
@@ -338,3 +339,9 @@ def test_totals_do_not_depend_on_order(rng):
     assert Total.of(shuffled[:300]) + Total.of(shuffled[300:]) == total
     assert total.number == pytest.approx(chances.sum(), rel=1e-14)
     assert total.variance == pytest.approx((chances * (1.0 - chances)).sum(), rel=1e-14)
+
+
+def test_folders_of_links_are_whole_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Ledger.open("out", "key").folder == tmp_path / "out"
+    assert new_folder("written") == tmp_path / "written"

@@ -1,11 +1,11 @@
-"""Folders of tables, read by the workers of a cluster."""
+"""Dask collections that are tables, and folders of tables read by workers."""
 
 import os
 from typing import Any
 
 from permatch._optional import require
 from permatch.distributed.sources import list_files
-from permatch.errors import TableError
+from permatch.errors import InvalidOptionError, TableError
 
 
 def read_frame(folder: str | os.PathLike[str]) -> Any:
@@ -18,3 +18,12 @@ def read_frame(folder: str | os.PathLike[str]) -> Any:
         )
     frames = require("dask.dataframe", "dask", what="computing on a cluster")
     return frames.read_parquet([str(file.absolute()) for file in files])
+
+
+def refuse_one_delayed(X: Any, part: str) -> None:
+    """Refuse a delayed object that is not in a list."""
+    if isinstance(X, require("dask.delayed", "dask").Delayed):
+        raise InvalidOptionError(
+            f"delayed parts must be a list, each a tuple {part}; got a single delayed "
+            "object. Put it into a list: fit([part])."
+        )

@@ -5,14 +5,16 @@ Only the rows of queries that a boundary cuts are moved between partitions.
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from permatch._optional import require
 from permatch._progress import Stages
 from permatch._types import FloatArray
 from permatch.datasets.letor import read_letor
+from permatch.distributed.dask_frames import read_frame, refuse_one_delayed
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.rows import (
     Contiguity,
@@ -28,7 +30,7 @@ from permatch.distributed.rows import (
     rows_before,
     surrounded,
 )
-from permatch.distributed.sources import Roles, letor_width, list_files
+from permatch.distributed.sources import Roles, is_numeric, letor_width, list_files
 from permatch.errors import InvalidQueriesError
 
 
@@ -42,35 +44,83 @@ def open_collection(
         delayed(check_rows, pure=False)(part, f"partition {k}")
         for k, part in enumerate(given)
     ]
+    outline = delayed(_outline, pure=False)
+    alike = delayed(_check_alike, pure=False)([outline(part) for part in rows])
+    rows = if_passed(rows, [alike, check_order(rows)])
     own = delayed(own_rows, pure=False)
     whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
     with Stages("waiting for the partitions"):
         outlines = whole.map(_outline)
-    contiguity = Contiguity()
-    for k, (ids, _) in enumerate(outlines):
-        contiguity.check_ids(ids, f"partition {k}")
-    counts = [len(ids) for ids, _ in outlines]
+    counts = [own.n_queries for own in outlines]
     used = [k for k, count in enumerate(counts) if count]
     if not used:
         raise InvalidQueriesError(
             "at least one document is required; all partitions are empty. Check the "
             "filters."
         )
-    n_features = outlines[used[0]][1]
-    for k in used:
-        if outlines[k][1] != n_features:
-            raise InvalidQueriesError(
-                f"all partitions must have the same features; partition {used[0]} has "
-                f"{n_features}, partition {k} has {outlines[k][1]}. Make them alike."
-            )
     firsts = [0, *accumulate(counts)]
     more = [(firsts[k], prepare) for k in used]
     queries = whole.some(used).derive_each(make_queries, more)
-    return queries.persisted(), n_features, columns
+    return queries.persisted(), outlines[used[0]].n_features, columns
 
 
-def _outline(rows: Rows) -> tuple[np.ndarray, int]:
-    return query_ids(rows), rows.documents.shape[1]
+class _Outline(NamedTuple):
+    """What must be alike in all partitions, and the number of queries."""
+
+    n_queries: int
+    n_features: int
+    kind: str
+    has_weights: bool
+
+
+def _outline(rows: Rows) -> _Outline:
+    kind = "sparse" if sparse.issparse(rows.documents) else "dense"
+    width = rows.documents.shape[1] if len(rows) else 0
+    return _Outline(len(rows.starts), width, kind, rows.weights is not None)
+
+
+def _check_alike(outlines: list[_Outline]) -> None:
+    """Refuse partitions that cannot be put together."""
+    used = [k for k, own in enumerate(outlines) if own.n_queries]
+    for k in used:
+        first, own = outlines[used[0]], outlines[k]
+        for what, one, other in (
+            ("features", first.n_features, own.n_features),
+            ("kind of features", f"{first.kind} ones", f"{own.kind} ones"),
+            ("columns", _weights_in(first), _weights_in(own)),
+        ):
+            if one != other:
+                raise InvalidQueriesError(
+                    f"all partitions must have the same {what}; partition {used[0]} has "
+                    f"{one}, partition {k} has {other}. Make them alike."
+                )
+
+
+def _weights_in(outline: _Outline) -> str:
+    return "sample_weight" if outline.has_weights else "no sample_weight"
+
+
+def check_order(rows: list[Any], *named: Any) -> Any:
+    """Return a delayed check that parts are sorted; `named` is told to `Contiguity`."""
+    delayed = require("dask", "dask").delayed
+    ids = [delayed(query_ids, pure=False)(part) for part in rows]
+    return delayed(_check_order, pure=False)(ids, named)
+
+
+def _check_order(ids: list[np.ndarray], named: tuple[Any, ...]) -> None:
+    contiguity = Contiguity(*named)
+    for k, own in enumerate(ids):
+        contiguity.check_ids(own, f"partition {k}")
+
+
+def if_passed(parts: list[Any], checks: list[Any]) -> list[Any]:
+    """Return delayed parts that fail where one of some delayed checks fails."""
+    first = require("dask", "dask").delayed(_first_of, pure=False)
+    return [first(part, checks) for part in parts]
+
+
+def _first_of(part: Any, checks: list[None]) -> Any:
+    return part
 
 
 def with_neighbours(rows: list[Any]) -> list[tuple[Any, Any, Any]]:
@@ -107,6 +157,8 @@ def predict_collection(
     if needs_queries:
         call = dask.delayed(_score_whole, pure=False)
         scores = [call(sent, *part) for part in with_neighbours(rows)]
+        # Scores wait for the check, not rows, which would all be held until then.
+        scores = if_passed(scores, [check_order(rows)])
     else:
         call = dask.delayed(_score, pure=False)
         scores = [call(sent, part) for part in rows]
@@ -156,13 +208,16 @@ def _parts_of(
     """Return delayed `Given`, one per partition, and the columns of features."""
     require("dask", "dask", what="data in Dask collections")
     if isinstance(X, list | tuple):
-        return _listed(X, roles)
+        return _listed(X, roles, wanted)
+    refuse_one_delayed(X, "(X, y, qid)")
     if hasattr(X, "divisions"):
         return _framed(X, roles, wanted)
     return _chunked(X, roles, wanted), None
 
 
-def _listed(X: Sequence[Any], roles: Roles) -> tuple[list[Any], None]:
+def _listed(
+    X: Sequence[Any], roles: Roles, wanted: tuple[str, ...]
+) -> tuple[list[Any], None]:
     for role in ("y", "qid", "sample_weight"):
         if getattr(roles, role) is not None:
             raise InvalidQueriesError(
@@ -170,16 +225,22 @@ def _listed(X: Sequence[Any], roles: Roles) -> tuple[list[Any], None]:
                 f"given; got {role} too. Put it into the parts."
             )
     give = require("dask", "dask").delayed(_give, pure=False)
-    return [give(part, f"partition {k}") for k, part in enumerate(X)], None
+    return [give(part, f"partition {k}", wanted) for k, part in enumerate(X)], None
 
 
-def _give(part: Any, place: str) -> Given:
+def _give(part: Any, place: str, wanted: tuple[str, ...]) -> Given:
     if not isinstance(part, tuple | list) or not 1 <= len(part) <= 4:
         raise InvalidQueriesError(
             f"{place} must be a tuple (X, y, qid), or (X, y, qid, sample_weight); got "
             f"{type(part).__name__}."
         )
-    return Given(*part)
+    given = Given(*part)
+    if missing := [role for role in wanted if getattr(given, role) is None]:
+        raise InvalidQueriesError(
+            f"{place} must be a tuple (X, y, qid), or (X, y, qid, sample_weight); it has "
+            f"no {' and no '.join(missing)}. Add it."
+        )
+    return given
 
 
 def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], list[str]]:
@@ -196,7 +257,7 @@ def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], l
     }
     named = Roles(**names, features=roles.features)
     named.check(tuple(set(wanted) - set(beside)), "a Dask DataFrame")
-    columns = named.columns(_numeric(X), "the Dask DataFrame")
+    columns = named.columns(is_numeric(X), "the Dask DataFrame")
     settled = Roles(**names, features=columns)
     for role, series in beside.items():
         if series.npartitions != X.npartitions:
@@ -214,13 +275,8 @@ def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], l
     ], columns
 
 
-def _numeric(frame: Any) -> dict[str, bool]:
-    types = require("pandas.api.types", "tables")
-    return {str(name): types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()}
-
-
 def _give_frame(frame: Any, roles: Roles, beside: dict[str, Any], place: str) -> Given:
-    features = roles.columns(_numeric(frame), place)
+    features = roles.columns(is_numeric(frame), place)
     named = {
         role: frame[name]
         for role in ("y", "qid", "sample_weight")
@@ -231,6 +287,11 @@ def _give_frame(frame: Any, roles: Roles, beside: dict[str, Any], place: str) ->
 
 def _chunked(X: Any, roles: Roles, wanted: tuple[str, ...]) -> list[Any]:
     """Return the blocks of rows of Dask arrays."""
+    if not hasattr(X, "chunks"):
+        raise InvalidQueriesError(
+            "documents on Dask must be a DataFrame, an array, or a list of delayed tuples "
+            f"(X, y, qid); got {type(X).__name__}. Convert it, such as by to_dataframe()."
+        )
     if X.ndim != 2:
         raise InvalidQueriesError(
             "documents must be a Dask array of shape (n, d), one row of features per "
@@ -281,8 +342,9 @@ def read_on_workers(
     files, is_parquet = list_files(path)
     if is_parquet:
         roles.check(("y", "qid"), "Parquet files")
-        frames = require("dask.dataframe", "dask")
-        return frames.read_parquet([str(file) for file in files]), roles.y, roles.qid
+        return read_frame(path), roles.y, roles.qid
+    # Workers may have another working folder.
+    files = [file.absolute() for file in files]
     if n_features is None:
         n_features = max(dask.compute(*map(dask.delayed(letor_width), files)))
     read = dask.delayed(_read_letor, pure=False)

@@ -64,7 +64,10 @@ class GraphRows:
         """Return several such rows, these among them, as one."""
         arrow = require("pyarrow", "tables")
         return GraphRows(
-            arrow.concat_tables([part.table for part in parts]),
+            # Whole numbers in one part may be fractions, or partly unknown, in the next.
+            arrow.concat_tables(
+                [part.table for part in parts], promote_options="permissive"
+            ),
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.numbers for part in parts]),
         )
@@ -145,9 +148,9 @@ def make_block(
     return EdgeBlock(number, first, build_structure(edges), features, values)
 
 
-def settle_roles(roles: Roles, is_numeric: dict[str, bool], place: str) -> Roles:
+def settle_roles(roles: Roles, numeric: dict[str, bool], place: str) -> Roles:
     """Return roles whose graph and features are named, from the columns of a table."""
-    header = list(is_numeric)
+    header = list(numeric)
     ids = roles.ids(header)
     if len(ids) != 3:
         raise TableError(
@@ -159,7 +162,7 @@ def settle_roles(roles: Roles, is_numeric: dict[str, bool], place: str) -> Roles
     if features is None:
         taken = {*ids, roles.label}
         features = tuple(
-            name for name, numeric in is_numeric.items() if numeric and name not in taken
+            name for name, is_in in numeric.items() if is_in and name not in taken
         )
     wanted = [*ids, *features, *([roles.label] if roles.has_labels_read else [])]
     if missing := [name for name in wanted if name not in header]:
@@ -178,15 +181,9 @@ def wanted_columns(roles: Roles) -> list[str]:
     return [str(roles.graph), roles.left, roles.right, *label, *(roles.features or ())]
 
 
-def graph_comes_back(name: Any, before: str, place: str) -> TableError:
-    """Return the error for a graph whose rows are not together."""
-    where = f"twice in {place}" if before == place else f"in {before} and again in {place}"
-    return TableError(
-        "a table in parts must be sorted by graph: the rows of a graph one after the "
-        f"other, also across parts; graph {name!r} occurs {where}, after other graphs. "
-        "Sort by the graph when you write the table, such as df.sort_values('graph'), or "
-        "in Dask ddf.sort_values('graph')."
-    )
+def order_of(roles: Roles) -> tuple[str, str, type[TableError]]:
+    """Return what `Contiguity` is told of the graphs of a table."""
+    return "graph", repr(roles.graph), TableError
 
 
 def value_rows(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -13,23 +14,29 @@ from permatch._optional import require
 from permatch._progress import Stages
 from permatch._shards import Passes, Shards
 from permatch.datasets.columns import Roles
-from permatch.distributed.dask_rows import like_rows, with_neighbours
+from permatch.distributed.dask_frames import refuse_one_delayed
+from permatch.distributed.dask_rows import (
+    check_order,
+    if_passed,
+    like_rows,
+    with_neighbours,
+)
 from permatch.distributed.dask_shards import DaskShards
 from permatch.distributed.disk import DiskShards, Scratch, Stored
 from permatch.distributed.graph_rows import (
     EdgeBlock,
     GraphRows,
     GraphShard,
-    graph_comes_back,
     make_block,
+    order_of,
     settle_roles,
     value_rows,
     wanted_columns,
 )
 from permatch.distributed.opening import is_dask
 from permatch.distributed.rows import Contiguity, own_rows, surrounded, whole_queries
-from permatch.distributed.sources import list_files
-from permatch.errors import InvalidOptionError, TableError
+from permatch.distributed.sources import is_numeric, list_files
+from permatch.errors import InvalidOptionError, PermatchError, TableError
 
 #: The columns of a table of candidate pairs, unless others are named.
 ROLES = Roles(None, "left", "right", "label", None)
@@ -42,10 +49,10 @@ Check = Callable[[Any, Any], tuple[Any, Any]]
 
 @dataclass(frozen=True, eq=False)
 class OpenedGraphs:
-    """Labelled graphs as shards of `GraphShard`, and the names of features, if any."""
+    """Labelled graphs as shards of `GraphShard`, and the columns of their table, if any."""
 
     shards: Shards
-    feature_names: list[str] | None = None
+    roles: Roles | None = None
 
 
 def open_graphs(source: Any, roles: Roles, check: Check) -> OpenedGraphs:
@@ -54,9 +61,9 @@ def open_graphs(source: Any, roles: Roles, check: Check) -> OpenedGraphs:
         return OpenedGraphs(_listed(source, check))
     if is_dask(source):
         shards, settled = _framed(source, roles)
-        return OpenedGraphs(shards, list(settled.features or ()))
+        return OpenedGraphs(shards, settled)
     stream = GraphStream(source, roles)
-    return OpenedGraphs(store_blocks(stream), list(stream.roles.features or ()))
+    return OpenedGraphs(store_blocks(stream), stream.roles)
 
 
 # ---- from disk
@@ -66,7 +73,7 @@ class GraphStream:
     """Rows of Parquet files or an Arrow dataset, in the order of the files."""
 
     def __init__(self, source: Any, roles: Roles) -> None:
-        arrow = require("pyarrow", "tables", what="reading Parquet")
+        require("pyarrow", "tables", what="reading Parquet")
         self.name = "the Arrow dataset"
         self.dataset = source
         if isinstance(source, str | os.PathLike):
@@ -80,36 +87,48 @@ class GraphStream:
                 )
             dataset = require("pyarrow.dataset", "tables").dataset
             self.dataset = dataset([str(file) for file in files], format="parquet")
-        types = arrow.types
-        is_numeric = {
-            field.name: types.is_integer(field.type)
-            or types.is_floating(field.type)
-            or types.is_boolean(field.type)
-            for field in self.dataset.schema
-        }
-        self.roles = settle_roles(roles, is_numeric, self.name)
+        self.roles = settle_roles(roles, is_numeric(self.dataset.schema), self.name)
+        with _unlike_files(self.name):
+            self._check_files()
+
+    def _check_files(self) -> None:
+        """Refuse files without a column, which Arrow would take for empty cells."""
+        keys_of = require("pyarrow.dataset", "tables").get_partition_keys
+        for fragment in self.dataset.get_fragments():
+            in_path = dict.fromkeys(keys_of(fragment.partition_expression), True)
+            found = is_numeric(fragment.physical_schema) | in_path
+            settle_roles(self.roles, found, getattr(fragment, "path", self.name))
 
     def rows(self) -> Iterator[Any]:
         """Yield the rows as they come, refusing graphs that come back."""
         arrow = require("pyarrow", "tables")
-        contiguity, first = Contiguity(graph_comes_back), 0
+        contiguity, first = Contiguity(*order_of(self.roles)), 0
         columns = wanted_columns(self.roles)
-        try:
+        with _unlike_files(self.name):
             for batch in self.dataset.to_batches(columns=columns, batch_size=_READ):
                 table = arrow.Table.from_batches([batch])
                 rows: Any = GraphRows.of(table, str(self.roles.graph), first)
                 contiguity.check(rows, self.name)
                 first += len(rows)
                 yield rows
-        except arrow.ArrowInvalid as err:
-            raise TableError(
-                f"{self.name} must hold complete Parquet files with the same columns; "
-                f"pyarrow says: {str(err).rstrip('. ')}. Write or fetch them again."
-            ) from err
 
     def blocks(self) -> Iterator[Any]:
         """Yield blocks of whole graphs."""
         return whole_queries(self.rows(), SHARD_ROWS)
+
+
+@contextmanager
+def _unlike_files(place: str) -> Iterator[None]:
+    """Say what is wrong where Arrow or pandas miss a column or the end of a file."""
+    arrow = require("pyarrow", "tables")
+    try:
+        yield
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, KeyError) as err:
+        raise TableError(
+            f"{place} must consist of complete parts with columns of the same names and "
+            f"types; reading them failed: {str(err).rstrip('. ')}. Write or fetch them "
+            "again."
+        ) from err
 
 
 def store_blocks(stream: GraphStream) -> DiskShards:
@@ -169,47 +188,45 @@ def _each_field(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def framed_rows(frame: Any, roles: Roles) -> tuple[list[Any], Roles]:
     """Return delayed rows of the partitions of a Dask DataFrame, and settled roles."""
-    types = require("pandas.api.types", "tables")
     dask = require("dask", "dask", what="data in Dask collections")
+    refuse_one_delayed(frame, "(graphs, matchings)")
     if not hasattr(frame, "columns"):
         raise InvalidOptionError(
             "candidate pairs on Dask must be a DataFrame, whose columns have names, or a "
             f"list of delayed parts (graphs, matchings); got {type(frame).__name__}."
         )
-    is_numeric = {
-        str(name): types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()
-    }
-    settled = settle_roles(roles, is_numeric, "the Dask DataFrame")
+    settled = settle_roles(roles, is_numeric(frame), "the Dask DataFrame")
     used = frame[wanted_columns(settled)]
     make = dask.delayed(_rows_of, pure=False)
-    return [make(part, str(settled.graph)) for part in used.to_delayed()], settled
+    told = enumerate(used.to_delayed())
+    return [make(part, settled, f"partition {k}") for k, part in told], settled
 
 
-def _rows_of(frame: Any, graph: str) -> GraphRows:
+def _rows_of(frame: Any, roles: Roles, place: str) -> GraphRows:
     arrow = require("pyarrow", "tables")
-    return GraphRows.of(arrow.Table.from_pandas(frame, preserve_index=False), graph)
+    settle_roles(roles, is_numeric(frame), place)
+    table = arrow.Table.from_pandas(frame, preserve_index=False)
+    return GraphRows.of(table, str(roles.graph))
 
 
 def _framed(frame: Any, roles: Roles) -> tuple[DaskShards, Roles]:
     rows, settled = framed_rows(frame, roles)
+    rows = if_passed(rows, [check_order(rows, *order_of(settled))])
     own = require("dask", "dask").delayed(own_rows, pure=False)
-    whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
-    with Stages("waiting for the partitions"):
-        outlines = whole.map(_graph_ids)
-    contiguity = Contiguity(graph_comes_back)
-    for k, ids in enumerate(outlines):
-        contiguity.check_ids(ids, f"partition {k}")
-    used = [k for k, ids in enumerate(outlines) if len(ids)]
+    with Stages("waiting for the partitions"), _unlike_files("the Dask DataFrame"):
+        whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
+        counts = whole.map(_count_graphs)
+    used = [k for k, count in enumerate(counts) if count]
     if not used:
         raise TableError("at least one pair is required; all partitions are empty.")
-    firsts = [0, *accumulate(len(ids) for ids in outlines)]
+    firsts = [0, *accumulate(counts)]
     told = [(number, firsts[k], settled, f"partition {k}") for number, k in enumerate(used)]
     blocks = whole.some(used).derive_each(make_block, told).persisted()
     return blocks.derive(EdgeBlock.shard), settled
 
 
-def _graph_ids(rows: GraphRows) -> np.ndarray:
-    return rows.ids[rows.starts]
+def _count_graphs(rows: GraphRows) -> int:
+    return len(rows.starts)
 
 
 def _listed(parts: Sequence[Any], check: Check) -> DaskShards:
@@ -229,7 +246,10 @@ def _check_part(part: Any, check: Check, place: str) -> tuple[Any, Any]:
             f"every delayed part must be a pair (graphs, matchings); {place} is of type "
             f"{type(part).__name__}."
         )
-    return check(*part)
+    try:
+        return check(*part)
+    except PermatchError as err:
+        raise type(err)(f"{place}: {err}") from err
 
 
 def _count(part: tuple[Any, Any]) -> int:
@@ -258,8 +278,10 @@ def value_pairs(source: Any, roles: Roles, value: Value, dtype: Any) -> Any:
         dask = require("dask", "dask")
         rows, settled = framed_rows(source, roles)
         call = dask.delayed(_value_partition, pure=False)
-        told = dask.delayed((settled, value), pure=False, traverse=False)
+        told = dask.delayed((settled, value, dtype), pure=False, traverse=False)
         found = [call(told, k, *part) for k, part in enumerate(with_neighbours(rows))]
+        # Values wait for the check, not rows, which would all be held until then.
+        found = if_passed(found, [check_order(rows, *order_of(settled))])
         return like_rows(source, found, dtype)
     stream = GraphStream(source, roles)
     found = [value_rows(r, stream.roles, stream.name, value) for r in stream.blocks()]
@@ -267,11 +289,11 @@ def value_pairs(source: Any, roles: Roles, value: Value, dtype: Any) -> Any:
 
 
 def _value_partition(
-    told: tuple[Roles, Value], k: int, rows: Any, before: Any, after: Any
+    told: tuple[Roles, Value, Any], k: int, rows: Any, before: Any, after: Any
 ) -> np.ndarray:
-    roles, value = told
+    roles, value, dtype = told
     if not len(rows):
-        return np.zeros(0)
+        return np.zeros(0, dtype)
     block: Any
     block, own = surrounded(rows, before, after)
     return value_rows(block, roles, f"partition {k}", value)[own]

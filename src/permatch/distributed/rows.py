@@ -57,7 +57,8 @@ class Rows:
     def joined(self, parts: Sequence["Rows"]) -> "Rows":
         """Return several such rows, these among them, as one."""
         documents, *others = zip(*(part.columns for part in parts), strict=True)
-        stack: Any = sparse.vstack if sparse.issparse(documents[0]) else np.concatenate
+        is_sparse = any(map(sparse.issparse, documents))
+        stack: Any = sparse.vstack if is_sparse else np.concatenate
         return Rows(
             stack(documents),
             *(None if own[0] is None else np.concatenate(own) for own in others),
@@ -176,35 +177,57 @@ def query_ids(rows: Rows) -> np.ndarray:
 
 
 class Contiguity:
-    """Refuses queries that come back after another one; `refuse` returns the error."""
+    """Refuses queries that come back after another one, and ids of several types.
 
-    def __init__(self, refuse: Callable[[Any, str, str], Exception] | None = None) -> None:
-        self._refuse = refuse or _comes_back
+    `thing` is what an id is of, `column` where it is, as one writes it; `error` is the
+    type of errors.
+    """
+
+    def __init__(
+        self,
+        thing: str = "query",
+        column: str = "qid",
+        error: type[PermatchError] = InvalidQueriesError,
+    ) -> None:
+        self._thing, self._column, self._error = thing, column, error
         self._seen: dict[Any, str] = {}
         self._last: Any = None
 
     def check(self, rows: Rows, place: str) -> None:
         """Take note of rows; their first query may be the last one of those before."""
-        self.check_ids(rows.ids[rows.starts], place)
+        self.check_ids(query_ids(rows), place)
 
     def check_ids(self, ids: np.ndarray, place: str) -> None:
         """Take note of the ids of consecutive queries."""
         names = ids.tolist()
-        for name in names[int(bool(names) and names[0] == self._last) :]:
+        if not names:
+            return
+        if self._seen and isinstance(names[0], str) != isinstance(self._last, str):
+            raise self._mixed(names[0], place)
+        for name in names[int(names[0] == self._last) :]:
             if name in self._seen:
-                raise self._refuse(name, self._seen[name], place)
+                raise self._comes_back(name, place)
             self._seen[name] = place
-        self._last = names[-1] if names else self._last
+        self._last = names[-1]
 
+    def _mixed(self, name: Any, place: str) -> PermatchError:
+        return self._error(
+            f"the ids of {self._column} must be of one type in all parts, numbers or text; "
+            f"{self._seen[self._last]} has {self._last!r}, {place} has {name!r}. Convert "
+            "the column in all parts."
+        )
 
-def _comes_back(name: Any, before: str, place: str) -> InvalidQueriesError:
-    where = f"twice in {place}" if before == place else f"in {before} and again in {place}"
-    return InvalidQueriesError(
-        "data in parts must be sorted by query: the rows of a query one after the other, "
-        f"also across parts; query {name} occurs {where}, after other queries. Sort by the "
-        "query when you write the data, such as df.sort_values(qid), or in Dask "
-        "ddf.sort_values(qid) or ddf.shuffle(qid) and a sort of every partition."
-    )
+    def _comes_back(self, name: Any, place: str) -> PermatchError:
+        thing, column, before = self._thing, self._column, self._seen[name]
+        is_same = before == place
+        where = f"twice in {place}" if is_same else f"in {before} and again in {place}"
+        others = {"query": "queries"}.get(thing, f"{thing}s")
+        return self._error(
+            f"data in parts must be sorted by {thing}: the rows of a {thing} one after the "
+            f"other, also across parts; {thing} {name!r} occurs {where}, after other "
+            f"{others}. Sort by the {thing} when you write the data, such as "
+            f"df.sort_values({column}), or in Dask ddf.sort_values({column})."
+        )
 
 
 def whole_queries(parts: Iterable[Rows], n_rows: int) -> Iterator[Rows]:

@@ -51,26 +51,24 @@ class Roles:
                     'it such as y="grade", qid="query".'
                 )
 
-    def columns(self, is_numeric: dict[str, bool], place: str) -> list[str]:
+    def columns(self, numeric: dict[str, bool], place: str) -> list[str]:
         """Return the features of a table, whose columns are numeric or not."""
         others = [self.y, self.qid, self.sample_weight]
         features = self.features
         if features is None:
             features = [
-                name
-                for name, numeric in is_numeric.items()
-                if numeric and name not in others
+                name for name, is_in in numeric.items() if is_in and name not in others
             ]
-        missing = [name for name in (*features, *others) if name and name not in is_numeric]
+        missing = [name for name in (*features, *others) if name and name not in numeric]
         if missing or not features:
             lack = f"it lacks {', '.join(missing)}" if missing else "none is numeric"
             raise InvalidQueriesError(
                 f"{place} must have the columns of grades, queries and features; {lack}. "
-                f"It has {', '.join(is_numeric)}. Check the names, and that all parts have "
+                f"It has {', '.join(numeric)}. Check the names, and that all parts have "
                 "the same columns."
             )
         for name in features:
-            if not is_numeric[name]:
+            if not numeric[name]:
                 raise DocumentTypeError(
                     f"{place}: features must be real numbers; column {name!r} is not. "
                     "Encode text and categories as numbers, or leave it out of "
@@ -79,16 +77,29 @@ class Roles:
         return list(features)
 
 
+def is_numeric(table: Any) -> dict[str, bool]:
+    """Tell which columns of an Arrow schema or a DataFrame hold numbers, by their names."""
+    if not hasattr(table, "dtypes"):
+        types = require("pyarrow", "tables").types
+        return {
+            field.name: types.is_integer(field.type)
+            or types.is_floating(field.type)
+            or types.is_boolean(field.type)
+            for field in table
+        }
+    types = require("pandas.api.types", "tables")
+    for name in table.columns:
+        if not isinstance(name, str):
+            raise TableError(
+                f"the columns of a Dask DataFrame must have names that are text; got "
+                f"{name!r}. Rename them, such as ddf.rename(columns=str)."
+            )
+    return {name: types.is_numeric_dtype(kind) for name, kind in table.dtypes.items()}
+
+
 def table_columns(schema: Any, roles: Roles, place: str) -> list[str]:
     """Return the features of an Arrow table."""
-    types = require("pyarrow", "tables").types
-    numeric = {
-        field.name: types.is_integer(field.type)
-        or types.is_floating(field.type)
-        or types.is_boolean(field.type)
-        for field in schema
-    }
-    return roles.columns(numeric, place)
+    return roles.columns(is_numeric(schema), place)
 
 
 def list_files(path: str | os.PathLike[str]) -> tuple[list[Path], bool]:

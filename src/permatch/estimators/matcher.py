@@ -67,6 +67,7 @@ class BaseMatcher(LinearModel):
     unmatched_left_coef_: FloatArray = np.zeros(0)
     unmatched_right_coef_: FloatArray = np.zeros(0)
     unmatched_intercept_: float = 0.0
+    columns_: dict[str, Any] | None = None  # of the table it was fitted on, by their roles
 
     _parameters: Parameters  # of the fit in progress
 
@@ -346,6 +347,7 @@ class BaseMatcher(LinearModel):
         """Decide which parameters are learned."""
         check_choice(self.unmatched, "unmatched", _UNMATCHED)
         if isinstance(data, GraphsInParts):
+            self.columns_ = data.columns
             spare = data.first("spare")
             if self.unmatched == "larger" and spare is not None:
                 raise _no_fit(*spare)

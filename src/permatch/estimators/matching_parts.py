@@ -32,6 +32,9 @@ from permatch.metrics import hamming_loss
 from permatch.objectives import Parameters, arrange
 from permatch.objectives.sharded import ShardedLikelihood, hinge_of, likelihood_of
 
+# What columns of a table may be named for, besides features.
+_COLUMNS = ("graph", "left", "right", "label")
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -49,9 +52,13 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class GraphsInParts:
-    """Labelled training graphs in shards, each a `GraphShard`; their weights are equal."""
+    """Labelled training graphs in shards, each a `GraphShard`; their weights are equal.
+
+    `columns` are the names of graph, left, right and label in the table, if it is one.
+    """
 
     shards: Shards
+    columns: dict[str, str] | None = None
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
@@ -139,7 +146,9 @@ def open_training(
     """Return training graphs in parts, and the names of their features if known."""
     roles = _roles(matchings, feature_names)
     opened = open_graphs(graphs, roles, _check_part)
-    data = GraphsInParts(opened.shards)
+    table = opened.roles
+    named = None if table is None else {name: getattr(table, name) for name in _COLUMNS}
+    data = GraphsInParts(opened.shards, named)
     first = data.outlines[0].n_features
     for k, own in enumerate(data.outlines):
         if own.n_features != first:
@@ -147,14 +156,14 @@ def open_training(
                 "all parts must have the same numbers of features of edges, left nodes and "
                 f"right nodes; part 0 has {first}, part {k} has {own.n_features}."
             )
-    if opened.feature_names is None:
+    if table is None:
         return data, None if feature_names is None else list(feature_names)
     if not any(own.n_matches for own in data.outlines):
         raise TableError(
             f"the table must have pairs that match, with 1 in the column {roles.label!r}; "
             "there are none. Label some pairs, or name another column."
         )
-    return data, opened.feature_names
+    return data, list(table.features or ())
 
 
 def _roles(matchings: Any, feature_names: Any) -> Roles:
@@ -162,15 +171,13 @@ def _roles(matchings: Any, feature_names: Any) -> Roles:
     features = None if feature_names is None else tuple(feature_names)
     columns = {"label": matchings} if isinstance(matchings, str) else matchings
     columns = {} if columns is None else columns
-    known = ("graph", "left", "right", "label")
-    if not isinstance(columns, Mapping) or not set(columns) <= set(known):
+    if not isinstance(columns, Mapping) or not set(columns) <= set(_COLUMNS):
         raise InvalidOptionError(
             "for a table in parts, matchings must be the name of the column with the "
             "labels, or a mapping from graph, left, right and label to names of columns; "
             f"got {matchings!r}."
         )
-    named: Any = {name: columns.get(name, getattr(ROLES, name)) for name in known}
-    return Roles(named["graph"], named["left"], named["right"], named["label"], features)
+    return replace(ROLES, **columns, features=features)
 
 
 def _check_part(graphs: Any, matchings: Any) -> tuple[Any, Any]:
@@ -268,7 +275,7 @@ def predict_in_parts(
         return [call(model, part) for part in graphs]
     names = model.feature_names_
     features = None if names is None else tuple(names)
-    roles = replace(ROLES, features=features, has_labels_read=False)
+    roles = replace(_roles(model.columns_, features), has_labels_read=False)
     value = partial(_on_edges, model, predict, dtype)
     return value_pairs(graphs, roles, value, dtype)
 

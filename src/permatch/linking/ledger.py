@@ -64,7 +64,7 @@ class Ledger:
     @classmethod
     def open(cls, out: str | Path, key: str) -> "Ledger":
         """Return the ledger of a new or empty folder, or of the same work begun before."""
-        folder = Path(out)
+        folder = Path(out).absolute()  # workers may have another working folder
         state = folder / _STATE
         if state.is_file():
             try:
@@ -132,7 +132,7 @@ class Ledger:
 
 def new_folder(path: str | Path) -> Path:
     """Return a folder that is empty, and made if need be."""
-    folder = Path(path)
+    folder = Path(path).absolute()  # workers may have another working folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _no_room(folder, "exists and is not empty")
     folder.mkdir(parents=True, exist_ok=True)

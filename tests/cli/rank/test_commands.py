@@ -976,3 +976,10 @@ def test_clean_in_a_pipe(files, tmp_path):
     done = run("predict", path, files[2], "--format", "trec")
     assert (done.returncode, done.stderr) == (OK, "")
     assert done.stdout.startswith("900 Q0 q900d")
+
+
+def test_validation_of_data_in_parts_needs_a_search(tmp_path):
+    more = ["--model", str(tmp_path / "m.json"), "--from-disk"]
+    done = CliRunner().invoke(rank, ["fit", "in", "--validation", "other", *more])
+    assert done.exit_code == 2
+    assert "--validation only serves to choose alpha" in " ".join(done.stderr.split())

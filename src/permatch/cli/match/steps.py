@@ -100,9 +100,8 @@ def fit_elsewhere(
         from permatch.distributed.dask_frames import read_frame
 
         source = read_frame(folder)
-    model.columns_ = {role: read_as[role] for role in ("graph", "left", "right", "label")}
-    names = {role: name for role, name in model.columns_.items() if name is not None}
-    model.columns_["graph"] = model.columns_["graph"] or "graph"
+    roles = ("graph", "left", "right", "label")
+    names = {role: name for role in roles if (name := read_as[role]) is not None}
     return fit_and_save(model, path, source, names, feature_names=read_as["features"])
 
 

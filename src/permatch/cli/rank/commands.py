@@ -140,6 +140,11 @@ def fit(
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
     elsewhere.check(train, validation)
+    if elsewhere.is_used and validation is not None and not is_search:
+        raise typer.BadParameter(
+            "with --from-disk and --dask, --validation only serves to choose alpha; add "
+            "--cv, or drop it."
+        )
     options |= {"cv": penalty.n_folds} if is_search else {}
     model = new_ranker(learner.estimator, options, is_search=is_search)
     with nothing_written_if_interrupted(), elsewhere.connected():

@@ -90,13 +90,14 @@ def _explain(err: Exception) -> str:
         where = "" if err.filename is None else f" {err.filename}"
         if not where:
             _forget_output()
+        found = str(err.strerror or err)
+        if found.endswith("."):  # it says itself what to do
+            return found
         if err.errno in _NO_ROOM:
             return f"cannot write{where}: {err.strerror}. Make room, or write elsewhere."
         if where:
             return f"cannot open{where}: {err.strerror}. Check the path."
-        return (
-            f"cannot read or write: {err.strerror or err}. Check the input and the output."
-        )
+        return f"cannot read or write: {found}. Check the input and the output."
     if isinstance(err, RuntimeError) and "cannot cache function" in str(err):
         return (
             "compiled kernels need a writable folder for their cache, and there is none. "

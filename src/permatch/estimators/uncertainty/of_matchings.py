@@ -113,7 +113,8 @@ class MatchingInference:
         if not is_in_parts(graphs):
             return self._data_set(graphs, matchings, sample_weight)
         self._check_fitted()
-        data, _ = self._open(graphs, matchings, sample_weight, self.feature_names_)
+        named = self.columns_ if matchings is None else matchings
+        data, _ = self._open(graphs, named, sample_weight, self.feature_names_)
         return data
 
     @overload
