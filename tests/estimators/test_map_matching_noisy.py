@@ -404,7 +404,7 @@ def test_exact_fits_go_straight_to_the_optimizer(data, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("there is no noise to look for")
 
-    monkeypatch.setattr("permatch.estimators.map_matching.minimize_noisy", refuse)
+    monkeypatch.setattr("permatch.estimators.likelihood_problem.minimize_noisy", refuse)
     for engine in ("auto", "glynn"):
         model = MAPMatching(engine=engine).fit(*data)
         assert model.is_exact_
