@@ -100,12 +100,6 @@ class Device:
         return int(self._device)
 
     @property
-    def name(self) -> str:
-        """What the driver calls the device."""
-        text = _check(self._driver.cuDeviceGetName(128, self._device))
-        return text.split(b"\0")[0].decode()
-
-    @property
     def free_bytes(self) -> int:
         """Memory not in use."""
         free, _ = _check(self._driver.cuMemGetInfo())
