@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import permatch as pm
 from permatch import _memory
-from permatch._memory import available_memory
+from permatch._memory import available_memory, held_bytes
 from permatch.errors import SizeLimitError
 from permatch.inference import SamplingTable, all_matchings
+from permatch.queries import check_queries
 
 GIB = 2.0**30
 
@@ -128,3 +130,15 @@ def test_enumeration_block_by_block_agrees_with_subset_dp(rng, monkeypatch):
     found, expected = pm.Enumeration().infer(scores), pm.SubsetDP().infer(scores)
     assert found.log_partition == pytest.approx(expected.log_partition, abs=1e-12)
     assert found.marginals == pytest.approx(expected.marginals, abs=1e-12)
+
+
+def test_bytes_are_found_at_any_depth():
+    queries = check_queries(np.zeros((40, 6)), np.arange(40) % 3, np.arange(40) // 10)
+    arrays = queries.documents, queries.grades, queries.starts, queries.ids, queries.weights
+    n_bytes = sum(own.nbytes for own in arrays)
+    assert held_bytes(queries) == n_bytes
+    assert held_bytes([(queries, {"a": queries})] * 1000) == 2000 * n_bytes
+    stored = sparse.csr_array(np.eye(50))
+    own = stored.data.nbytes + stored.indices.nbytes + stored.indptr.nbytes
+    assert held_bytes(stored) == own
+    assert held_bytes(("text", None, 3.0, [])) == 0

@@ -8,10 +8,13 @@ control group and those above it (version 1 or 2).
 import math
 import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 _ROOT = Path("/")
 #: Less than this is not worth asking for.
 LITTLE = 2.0**28
+# Items of a list that are asked for their size, about.
+_ASKED = 100
 # Limit, use, and the part of the use that can be given back at once, by version.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -78,3 +81,25 @@ def _numbers(path: Path) -> dict[str, float]:
     """Return the numbers of a file of lines ``name number ...``."""
     rows = (line.split() for line in _text(path).splitlines())
     return {row[0]: float(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+def held_bytes(value: Any) -> int:
+    """Return about how many bytes the arrays take that a value holds at any depth.
+
+    Of a long list some items are asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> held_bytes({"a": [np.zeros(10), np.zeros(30)], "b": "text"})
+    320
+    """
+    nbytes = getattr(value, "nbytes", None)
+    if isinstance(nbytes, int):
+        return nbytes
+    if isinstance(value, dict):
+        return sum(map(held_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        asked = value[:: max(1, len(value) // _ASKED)]
+        return sum(map(held_bytes, asked)) * len(value) // max(1, len(asked))
+    return held_bytes(vars(value)) if hasattr(value, "__dict__") else 0

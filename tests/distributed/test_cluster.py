@@ -1,7 +1,8 @@
-"""Linking and matching on a cluster of two workers; one is killed in mid-fit."""
+"""On a cluster of two workers: shards, links, matchings; one is killed in mid-fit."""
 
 import os
 import signal
+from operator import attrgetter
 
 import dask.dataframe
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 import pytest
 
 import permatch as pm
+from permatch.distributed import open_queries
+from permatch.distributed.dask_shards import DaskShards
 from permatch.linking import link_parts
 from permatch.objectives.sharded import ShardedLikelihood
 from tests.distributed.test_matching_parts import make_table, weights_in_memory
@@ -51,6 +54,24 @@ def test_links_are_those_of_one_machine(client, tmp_path, monkeypatch):
     assert links.offset == expected.offset
     for name in expected.columns:
         assert found[name].tolist() == expected[name].tolist(), name
+
+
+def test_shards_are_spread_evenly_and_dask_knows_their_size(client):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(800, 30)), rng.integers(0, 3, 800)
+    qid = np.repeat(np.arange(80), 10)
+    parts = [(X[k : k + 100], y[k : k + 100], qid[k : k + 100]) for k in range(0, 800, 100)]
+    held = client.scatter(parts, workers=[next(iter(client.nthreads()))])
+    shards = open_queries([dask.delayed(part) for part in held], None).shards
+    assert isinstance(shards, DaskShards)
+    assert shards.map(attrgetter("n_documents")) == [100] * 8
+    homes = [own for (own,) in client.who_has(shards.delayed).values()]
+    assert sorted(homes.count(own) for own in set(homes)) == [4, 4]
+    sizes = client.run_on_scheduler(
+        lambda dask_scheduler, keys: [dask_scheduler.tasks[key].nbytes for key in keys],
+        keys=[own.key for own in shards.delayed],
+    )
+    assert min(sizes) > 100 * 30 * 8
 
 
 def test_a_worker_killed_in_mid_fit_costs_no_more_than_time(client, monkeypatch):

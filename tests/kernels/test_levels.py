@@ -12,11 +12,12 @@ from scipy.special import logsumexp
 
 from permatch.inference.ranking.levels import _infer_levels, _infer_list
 from permatch.kernels.ranking.levels import PROFILE
-from permatch.kernels.ranking.levels_dp import count_cells, infer_by_counting
+from permatch.kernels.ranking.levels_dp import count_cells, counting_room, infer_by_counting
 from permatch.kernels.ranking.levels_fourier import (
     choose_points,
     expected_points,
     fill_periods,
+    fourier_room,
     infer_by_fourier,
 )
 from permatch.kernels.ranking.levels_tilt import fill_covariance, fill_products
@@ -73,14 +74,16 @@ def by_fourier(marginals, counts, size):
     periods = np.empty(len(counts) - 1, np.int64)
     fill_periods(covariance, counts, periods)
     marginals = marginals.copy()
-    log_prob = infer_by_fourier(marginals, counts, products, periods, size)
+    work = np.full(fourier_room(counts, size), np.nan)  # as another list may leave it
+    log_prob = infer_by_fourier(marginals, counts, products, periods, size, work)
     n_expected = expected_points(covariance, periods)
     return log_prob, marginals[:, :size], n_expected, choose_points(products, periods)[1]
 
 
 def by_counting(marginals, counts, size):
     marginals = marginals.copy()
-    log_prob = infer_by_counting(marginals, counts, size)
+    work = np.full(counting_room(counts, size), np.nan)
+    log_prob = infer_by_counting(marginals, counts, size, work)
     return log_prob, marginals[:, :size]
 
 

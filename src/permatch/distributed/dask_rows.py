@@ -60,13 +60,15 @@ def open_collection(
         )
     firsts = [0, *accumulate(counts)]
     more = [(firsts[k], prepare) for k in used]
-    queries = whole.some(used).derive_each(make_queries, more)
+    sizes = [outlines[k].n_rows for k in used]
+    queries = whole.some(used).derive_each(make_queries, more, sizes)
     return queries.persisted(), outlines[used[0]].n_features, columns
 
 
 class _Outline(NamedTuple):
-    """What must be alike in all partitions, and the number of queries."""
+    """What must be alike in all partitions, and how many queries and rows there are."""
 
+    n_rows: int
     n_queries: int
     n_features: int
     kind: str
@@ -76,7 +78,8 @@ class _Outline(NamedTuple):
 def _outline(rows: Rows) -> _Outline:
     kind = "sparse" if sparse.issparse(rows.documents) else "dense"
     width = rows.documents.shape[1] if len(rows) else 0
-    return _Outline(len(rows.starts), width, kind, rows.weights is not None)
+    has_weights = rows.weights is not None
+    return _Outline(len(rows), len(rows.starts), width, kind, has_weights)
 
 
 def _check_alike(outlines: list[_Outline]) -> None:

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from permatch._optional import require
+from permatch._memory import held_bytes
 from permatch._shards import Passes, Shards
+from permatch.distributed.placing import place
 from permatch.errors import InvalidOptionError
 
 # Seconds to wait for a scheduler.
@@ -26,8 +28,7 @@ class DaskShards(Shards):
 
     def persisted(self) -> "DaskShards":
         """Compute the shards, and keep each where it was computed."""
-        dask = require("dask", "dask")
-        return DaskShards(dask.persist(*self._shards), self.passes)
+        return DaskShards(_persist(self._shards), self.passes)
 
     @property
     def delayed(self) -> list[Any]:
@@ -55,17 +56,39 @@ class DaskShards(Shards):
         return DaskShards(self._apply(function, _lasting(arguments)), self.passes)
 
     def derive_each(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        sizes: Sequence[int] | None = None,
     ) -> "DaskShards":
-        """Return the shards ``function(shard, *own)``, with arguments of its own each."""
-        delayed = require("dask", "dask").delayed(function, pure=False)
-        pairs = zip(self._shards, arguments, strict=True)
-        return DaskShards([delayed(shard, *own) for shard, own in pairs], self.passes)
+        """Return the shards ``function(shard, *own)``, with arguments of its own each.
+
+        If the `sizes` of persisted shards are given, they are made where all workers have
+        about as much to do.
+        """
+        dask = require("dask", "dask")
+        call = dask.delayed(_call, pure=False)
+        places = [None] * len(self._shards) if sizes is None else self._places(sizes)
+        made = []
+        for shard, own, worker in zip(self._shards, arguments, places, strict=True):
+            told = {} if worker is None else {"workers": [worker]}
+            # Others may take over from a worker that dies.
+            with dask.annotate(**told, allow_other_workers=True):
+                made.append(call(function, shard, _Sent(own)))
+        return DaskShards(made, self.passes)
+
+    def _places(self, sizes: Sequence[int]) -> Sequence[str | None]:
+        """Return the worker that each persisted shard should be on; None is any."""
+        client = find_client()
+        if client is None:
+            return [None] * len(sizes)
+        who_has = client.who_has(self._shards)
+        homes = [next(iter(who_has.get(own.key, ())), "") for own in self._shards]
+        return place(sizes, homes, client.nthreads())
 
     def keep(self, function: Callable[..., Any], *arguments: Any) -> "DaskShards":
         """Return the pairs ``(shard, function(shard, *arguments))``; these stay there."""
-        dask = require("dask", "dask")
-        kept = dask.persist(*self._apply(function, _lasting(arguments)))
+        kept = _persist(self._apply(function, _lasting(arguments)))
         return DaskShards(list(zip(self._shards, kept, strict=True)), self.passes)
 
     def _apply(self, function: Callable[..., Any], sent: Any) -> list[Any]:
@@ -113,7 +136,34 @@ def _lasting(arguments: tuple[Any, ...]) -> Any:
 
 
 def _call(function: Callable[..., Any], shard: Any, sent: _Sent) -> Any:
-    return function(shard, *sent.arguments)
+    return function(_taken_out(shard), *sent.arguments)
+
+
+class _Held:
+    """What a worker keeps, with its size: Dask moves what seems cheap to move."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __sizeof__(self) -> int:
+        return held_bytes(self.value)
+
+
+def _taken_out(shard: Any) -> Any:
+    """Return a shard, or a tuple of such, as it was before it was kept."""
+    if isinstance(shard, tuple):
+        return tuple(map(_taken_out, shard))
+    return shard.value if isinstance(shard, _Held) else shard
+
+
+def _persist(shards: Sequence[Any]) -> list[Any]:
+    """Compute shards, and keep each where it was computed."""
+    dask, client = require("dask", "dask"), find_client()
+    tasks = list(map(dask.delayed(_Held, pure=False), shards))
+    if client is None:
+        return list(dask.persist(*tasks))
+    # As futures, which every pass is told of in half the time of persisted graphs.
+    return client.compute(tasks, optimize_graph=False)
 
 
 @contextmanager

@@ -215,18 +215,20 @@ def _framed(frame: Any, roles: Roles) -> tuple[DaskShards, Roles]:
     own = require("dask", "dask").delayed(own_rows, pure=False)
     with Stages("waiting for the partitions"), _unlike_files("the Dask DataFrame"):
         whole = DaskShards([own(*part) for part in with_neighbours(rows)]).persisted()
-        counts = whole.map(_count_graphs)
+        counts, sizes = zip(*whole.map(_count_graphs), strict=True)
     used = [k for k, count in enumerate(counts) if count]
     if not used:
         raise TableError("at least one pair is required; all partitions are empty.")
     firsts = [0, *accumulate(counts)]
     told = [(number, firsts[k], settled, f"partition {k}") for number, k in enumerate(used)]
-    blocks = whole.some(used).derive_each(make_block, told).persisted()
+    made = whole.some(used).derive_each(make_block, told, [sizes[k] for k in used])
+    blocks = made.persisted()
     return blocks.derive(EdgeBlock.shard), settled
 
 
-def _count_graphs(rows: GraphRows) -> int:
-    return len(rows.starts)
+def _count_graphs(rows: GraphRows) -> tuple[int, int]:
+    """Return the number of graphs, and that of rows."""
+    return len(rows.starts), len(rows)
 
 
 def _listed(parts: Sequence[Any], check: Check) -> DaskShards:

@@ -22,6 +22,7 @@ within about 1 % of that of the exact form, which is a covariance given the coun
 
 import copy
 import math
+import threading
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -61,6 +62,12 @@ _MAX_CELLS = 300_000
 _MOST_CELLS = 1e9
 
 _WORDS = {SKIPPED: "skipped", EXACT: "exact", PROFILE: "profile"}
+
+
+class _Workspace(threading.local):
+    """An array for `count_queries` to work in, one per thread."""
+
+    array: FloatArray = np.empty(0)
 
 
 class WholeListLikelihood:
@@ -133,9 +140,12 @@ class WholeListLikelihood:
         """Return the loss of every query, unweighted, and its derivative by every score."""
         slope = np.empty(len(scores))
         losses = np.zeros(len(self.query_weights))
+        own = _Workspace()
 
         def finish(first: int, last: int, marginals: FloatArray) -> None:
-            count_queries(self._lists, self._codes, first, last, marginals, losses)
+            own.array = count_queries(
+                self._lists, self._codes, first, last, marginals, losses, own.array
+            )
             slope_queries(self._lists, self._codes, first, last, marginals, slope)
 
         self._tilt(scores, losses, finish)
@@ -183,13 +193,14 @@ class WholeListLikelihood:
         lists, starts, n_features = self._lists, self.starts, documents.shape[1]
         losses = np.zeros(len(self._codes))
         parts = np.zeros((_SUMS, n_features, n_features))
+        work = _Workspace()
 
         def curve(first: int, last: int, total: FloatArray) -> None:
             size = lists.marginal_starts[last] - lists.marginal_starts[first]
             tilted, own = np.empty(size), (lists, self._codes, first, last)
             tilt_queries(scores, *own, tilted, losses)
             given = tilted.copy()
-            count_queries(*own, given, losses)
+            work.array = count_queries(*own, given, losses, work.array)
             for q in np.flatnonzero(self._codes[first:last] == EXACT) + first:
                 rows = dense_rows(documents, starts[q], starts[q + 1])
                 variances, weight = np.empty(len(rows)), self.query_weights[q]

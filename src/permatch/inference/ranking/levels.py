@@ -286,5 +286,5 @@ def _infer_list(
     )
     forms, flat, losses = np.array([form]), marginals.reshape(-1), np.empty(1)
     tilt_queries(scores, lists, forms, 0, 1, flat, losses)
-    count_queries(lists, forms, 0, 1, flat, losses)
+    count_queries(lists, forms, 0, 1, flat, losses, np.empty(0))
     return float(losses[0]), marginals

@@ -22,10 +22,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from permatch.kernels.ranking.levels_dp import count_cells, infer_by_counting
+from permatch.kernels.ranking.levels_dp import (
+    count_cells,
+    counting_room,
+    infer_by_counting,
+)
 from permatch.kernels.ranking.levels_fourier import (
     expected_points,
     fill_periods,
+    fourier_room,
     infer_by_fourier,
 )
 from permatch.kernels.ranking.levels_tilt import (
@@ -97,11 +102,13 @@ def tilt_queries(scores, lists, forms, first, last, marginals, losses):
 
 
 @njit(cache=True, nogil=True)
-def count_queries(lists, forms, first, last, marginals, losses):
+def count_queries(lists, forms, first, last, marginals, losses, work):
     """Turn tilted marginals into those given the counts, profile losses into exact ones.
 
     Takes the recursion over counts or Fourier inversion, whichever is quicker; leaves
-    queries alone that are not exact.
+    queries alone that are not exact.  Works in the array `work`, or in a longer one, and
+    returns it for the next call: where free memory goes back to the system at once, as on
+    the workers of Dask, a new array every time would be paged in again and again.
     """
     for q in range(first, last):
         if forms[q] != EXACT:
@@ -117,10 +124,15 @@ def count_queries(lists, forms, first, last, marginals, losses):
         periods = np.empty(n_levels - 1, np.int64)
         fill_periods(covariance, n_of, periods)
         n_points = expected_points(covariance, periods)
-        if count_cells(n_of) <= POINT_COST * n_points:
-            losses[q] += infer_by_counting(table, n_of, n)
+        is_counted = count_cells(n_of) <= POINT_COST * n_points
+        room = counting_room(n_of, n) if is_counted else fourier_room(n_of, n)
+        if room > work.shape[0]:
+            work = np.empty(room)
+        if is_counted:
+            losses[q] += infer_by_counting(table, n_of, n, work)
         else:
-            losses[q] += infer_by_fourier(table, n_of, products, periods, n)
+            losses[q] += infer_by_fourier(table, n_of, products, periods, n, work)
+    return work
 
 
 @njit(cache=True, nogil=True)

@@ -155,12 +155,19 @@ def sweep_backward(marginals, counts, forward):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def infer_by_counting(marginals, counts, n):
+def counting_room(counts, n):
+    """Return the length of the array that `infer_by_counting` works in."""
+    return (n + 1) * int(count_cells(counts))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def infer_by_counting(marginals, counts, n, work):
     """Turn the marginals p_il of `n` documents into those given the counts.
 
-    Returns the log-probability of the counts.
+    Returns the log-probability of the counts.  `work` has `counting_room`.
     """
-    forward = np.zeros((n + 1, int(count_cells(counts))))
+    forward = work[: counting_room(counts, n)].reshape((n + 1, -1))
+    forward[:] = 0.0
     probability = fill_forward(marginals, counts, forward)
     sweep_backward(marginals, counts, forward)
     return math.log(probability)

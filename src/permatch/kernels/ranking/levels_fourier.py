@@ -198,11 +198,17 @@ def sweep_backward(marginals, n, circles, tile, before, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def infer_by_fourier(marginals, counts, products, periods, n):
+def fourier_room(counts, n):
+    """Return the length of the array that `infer_by_fourier` works in."""
+    return n * (2 * TILE + (counts.shape[0] - 1) * WIDTH)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def infer_by_fourier(marginals, counts, products, periods, n, work):
     """Turn the marginals p_il of `n` documents into those given the counts.
 
     Returns the log-probability of the counts.  `products` are ``S_lm``, `periods` what
-    `fill_periods` gave.
+    `fill_periods` gave; `work` has `fourier_room`.
     """
     size = periods.shape[0]
     points, n_points = choose_points(products, periods)
@@ -210,8 +216,9 @@ def infer_by_fourier(marginals, counts, products, periods, n):
     circles = np.zeros((n_tiles, size, 2, TILE))
     starts = np.zeros((n_tiles, 2, TILE))
     tabulate_points(points, n_points, periods, counts, circles, starts)
-    before = np.empty((n, 2, TILE))
-    sums = np.zeros((size, n, WIDTH))
+    before = work[: n * 2 * TILE]
+    sums = work[n * 2 * TILE : fourier_room(counts, n)]
+    sums[:] = 0.0
     probability = 0.0
     for tile in range(n_tiles):
         probability += sweep_forward(marginals, n, circles, starts, tile, before)
