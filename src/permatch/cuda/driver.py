@@ -8,10 +8,12 @@ import ctypes
 import hashlib
 import os
 import secrets
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,20 @@ _PLAIN_SHARED = 40 << 10
 Pointer = int
 
 
+class Int32(int):
+    """A whole number that a kernel takes as one of 32 bits, not 64."""
+
+
 class Record(tuple[Pointer, ...]):
     """Pointers that a kernel takes as one argument."""
 
     def __new__(cls, *pointers: Pointer) -> "Record":
         """Hold pointers together."""
         return super().__new__(cls, pointers)
+
+
+#: What a kernel takes.
+Argument = int | float | Record
 
 
 @cache
@@ -164,31 +174,66 @@ class Kernel:
         self,
         grid: Sequence[int],
         n_threads: int,
-        *arguments: int | float | ctypes.c_int | Record,
+        *arguments: Argument,
         shared: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launch; whole numbers are 64 bits wide, as pointers are, `c_int` 32 bits."""
+        """Launch; whole numbers are 64 bits wide, as pointers are, unless `Int32`."""
+        if shared > self._shared:
+            self._allow(shared)
+        layout = _layout(*map(_kind, arguments))
+        packed = layout.pack(arguments)
+        base = ctypes.addressof(packed)
+        places = layout.array(*(base + offset for offset in layout.offsets))
+        sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
+        launch, where = self._driver.cuLaunchKernel, ctypes.addressof(places)
+        _check(launch(self._function, *sizes, shared, stream, where, 0))
+
+    def _allow(self, shared: int) -> None:
+        """Ask for more shared memory than every kernel may have."""
         with self._lock:
             if shared > self._shared:
                 attribute = self._driver.CUfunction_attribute
                 most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 _check(self._driver.cuFuncSetAttribute(self._function, most, shared))
                 self._shared = shared
-        held = [_as_ctypes(argument) for argument in arguments]
-        addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
-        sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
-        launch = self._driver.cuLaunchKernel
-        where = ctypes.addressof(addresses)
-        _check(launch(self._function, *sizes, shared, stream, where, 0))
 
 
-def _as_ctypes(argument: Any) -> Any:
+class _Layout:
+    """How arguments lie in memory, one behind the other as in a struct of C."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        self._struct = struct.Struct("".join(kinds))
+        ends = [struct.calcsize("".join(kinds[: k + 1])) for k in range(len(kinds))]
+        self.offsets = [
+            end - struct.calcsize(kind) for end, kind in zip(ends, kinds, strict=True)
+        ]
+        self.array = ctypes.c_void_p * len(kinds)
+        self._room = ctypes.c_char * self._struct.size
+        self._has_records = any(len(kind) > 1 for kind in kinds)
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Any:
+        """Return the arguments as bytes that ctypes knows the address of."""
+        values: Any = arguments
+        if self._has_records:
+            values = chain.from_iterable(
+                one if isinstance(one, Record) else (one,) for one in arguments
+            )
+        return self._room.from_buffer_copy(self._struct.pack(*values))
+
+
+@cache
+def _layout(*kinds: str) -> _Layout:
+    """Return the layout of arguments of these kinds, as `struct` writes them."""
+    return _Layout(kinds)
+
+
+def _kind(argument: Argument) -> str:
     if isinstance(argument, Record):
-        return (ctypes.c_int64 * len(argument))(*argument)
+        return "q" * len(argument)
     if isinstance(argument, float):
-        return ctypes.c_double(argument)
-    return argument if isinstance(argument, ctypes.c_int) else ctypes.c_int64(argument)
+        return "d"
+    return "i" if isinstance(argument, Int32) else "q"
 
 
 def _bindings(module: str) -> Any:

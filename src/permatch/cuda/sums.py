@@ -6,10 +6,9 @@ staying unmatched (b, n) and (b, k).  The columns should be the smaller side.
 
 import math
 from collections.abc import Callable
-from ctypes import c_int
 from dataclasses import dataclass, replace
 
-from permatch.cuda.driver import Device, Pointer, Record
+from permatch.cuda.driver import Device, Int32, Pointer, Record
 from permatch.errors import SizeLimitError
 
 #: Perfect squares from this size on are summed by Glynn's formula.
@@ -138,8 +137,8 @@ def scale(
         )
     n_threads = 32 if n * k <= 256 else 128
     device.kernel("scale", DUAL=0, KERNELS=1)(
-        (batch.n_graphs,), n_threads, scores, *strides, *unmatched, c_int(n), c_int(k),
-        c_int(n_sweeps), _SCALE_TOL, batch.weights, batch.left, batch.right, offsets,
+        (batch.n_graphs,), n_threads, scores, *strides, *unmatched, Int32(n), Int32(k),
+        Int32(n_sweeps), _SCALE_TOL, batch.weights, batch.left, batch.right, offsets,
         shared=8 * (n + k), stream=stream,
     )  # fmt: skip
 
@@ -151,18 +150,18 @@ def sum_subsets(
     allocate: Allocate,
     stream: int = 0,
     on_launch: Callable[[float], None] | None = None,
-    free_bytes: int | None = None,
+    find_free: Callable[[], int] | None = None,
 ) -> None:
     """Sum over sets of matched columns: positive terms only.
 
     `on_launch` is called with the share that is done where there are several launches;
-    `free_bytes` is the memory that can be had; default: what the driver calls free.
+    `find_free` returns the bytes that can be had; default: what the driver calls free.
     """
     if batch.k <= FEW_COLUMNS:
         _sum_few_columns(device, batch, out, allocate, stream)
         return
     per_graph = batch.real_bytes * ((batch.n + 3) << batch.k)
-    free = (device.free_bytes if free_bytes is None else free_bytes) // 2
+    free = (device.free_bytes if find_free is None else find_free()) // 2
     if per_graph > free:
         raise SizeLimitError(
             f"sums over sets of {batch.k} columns need {per_graph / 2**30:.3g} GiB of the "
@@ -213,7 +212,7 @@ def _sum_few_columns(
         into = out.some(first, n, k)
         kernel(
             (some.n_graphs,), n_threads, some.weights, some.left, some.right, some.d_scores,
-            some.d_left, some.d_right, c_int(n), tables, into.told, into.marginals,
+            some.d_left, some.d_right, Int32(n), tables, into.told, into.marginals,
             into.left, into.right, shared=shared, stream=stream,
         )  # fmt: skip
 
@@ -227,7 +226,7 @@ def _sum_many_columns(
         device.kernel(name, **macros)
         for name in ("begin_tables", "forward_row", "backward_row", "finish_row")
     )
-    size, sizes = batch.real_bytes, (c_int(n), c_int(k))
+    size, sizes = batch.real_bytes, (Int32(n), Int32(k))
     table = size << k
     forward, here = room, room + n_graphs * (n + 1) * table
     ahead = here + n_graphs * table
@@ -237,15 +236,15 @@ def _sum_many_columns(
     weights = batch.weights, batch.left, batch.d_scores, batch.d_left
     begin(grid, _THREADS, batch.right, batch.d_right, *sizes, forward, ahead, stream=stream)
     for i in range(n):
-        forward_row(grid, _THREADS, *weights, *sizes, c_int(i), forward, stream=stream)
+        forward_row(grid, _THREADS, *weights, *sizes, Int32(i), forward, stream=stream)
     for i in range(n, -1, -1):
-        row = c_int(i)
+        row = Int32(i)
         backward_row(
             grid, _THREADS, *weights, *sizes, row, forward, ahead, here, partial,
             stream=stream,
         )  # fmt: skip
         finish_row(
-            (k + 1, n_graphs), 32, *weights, *sizes, row, c_int(n_blocks), partial, totals,
+            (k + 1, n_graphs), 32, *weights, *sizes, row, Int32(n_blocks), partial, totals,
             out.told, out.marginals, out.left, out.right, stream=stream,
         )  # fmt: skip
         if i < n:
@@ -325,11 +324,11 @@ def sum_signs(
         for launch in range(n_launches):
             walk(
                 (n_blocks, some.n_graphs), 32, some.weights, some.d_scores,
-                c_int(plan.n_slow), launch * n_blocks, partial, stream=stream,
+                Int32(plan.n_slow), launch * n_blocks, partial, stream=stream,
             )  # fmt: skip
             add(
                 (-(-plan.entries // 128), n_runs, some.n_graphs), 128, partial,
-                c_int(n_blocks), c_int(per_run), c_int(launch == 0), totals, stream=stream,
+                Int32(n_blocks), Int32(per_run), Int32(launch == 0), totals, stream=stream,
             )  # fmt: skip
             n_done += 1
             if n_all > 1:
@@ -339,6 +338,6 @@ def sum_signs(
         into = out.some(first, size, size)
         finish(
             (some.n_graphs,), 512 if n_runs > 1 else 128, some.weights, some.left,
-            some.right, some.d_scores, totals, c_int(n_runs), into.told, into.marginals,
+            some.right, some.d_scores, totals, Int32(n_runs), into.told, into.marginals,
             into.left, into.right, stream=stream,
         )  # fmt: skip

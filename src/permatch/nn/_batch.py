@@ -87,12 +87,14 @@ def as_batch(
         for values, nodes in zip(sides, (n, k), strict=True)
     ]
     if mask is None:
+        if n == k and own == [None, None]:
+            must = _default(table, n, k)
+            return Batch(table, must, must, shape, None, None, None, is_perfect=True)
         left, right = (
             _default(table, nodes, others) if values is None else values
             for values, nodes, others in zip(own, (n, k), (k, n), strict=True)
         )
-        is_perfect = n == k and own == [None, None]
-        return Batch(table, left, right, shape, None, None, None, is_perfect)
+        return Batch(table, left, right, shape, None, None, None)
     is_edge = mask.expand(*shape, n, k).reshape(size, n, k)
     return _masked(table, own[0], own[1], shape, is_edge)
 
@@ -143,6 +145,8 @@ def _batch_shape(
 ) -> tuple[int, ...]:
     n, k = scores.shape[-2:]
     shapes = [scores.shape[:-2]]
+    if mask is None and sides == (None, None):
+        return tuple(shapes[0])
     if mask is not None:
         shapes.append(mask.shape[:-2])
     for values, nodes, name in zip(sides, (n, k), ("left", "right"), strict=True):

@@ -259,7 +259,7 @@ class _Problem:
             out = Sums(total, residuals.data_ptr(), offsets, marginals, *alone)
             more: dict[str, Any] = {}
             if sum_up is sum_subsets:
-                more["free_bytes"] = self._free_bytes()
+                more["find_free"] = self._free_bytes
             with _shown(self.shape, sum_up is sum_signs) as show:
                 sum_up(device, batch, out, room, stream, show, **more)
         return answer, residuals

@@ -222,7 +222,10 @@ def log_prob(
 
 
 def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the score of matchings (..., n) of a batch, and whether they are possible."""
+    """Return the score of matchings (..., n) of a batch, and whether they are possible.
+
+    The score of one that is not possible means nothing, and may be infinite.
+    """
     n, k = batch.scores.shape[1:]
     _check_matching(matching, n, batch.scores)
     try:
@@ -238,9 +241,8 @@ def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
     n_partners = count_partners(matching.reshape(-1, n), k).reshape(*shape, k)
     is_matched = matching >= 0
     if batch.is_perfect:  # nothing else to look at
-        chosen = _chosen(batch, matching, shape)
-        is_wrong = (chosen == -torch.inf) | ~is_matched
-        return torch.where(is_wrong, 0.0, chosen).sum(dim=-1), ~is_wrong.any(dim=-1)
+        total = _chosen(batch, matching, shape).sum(dim=-1)
+        return total, is_matched.all(dim=-1) & (total > -torch.inf)
     total, is_possible = 0.0, True
     for own, is_used, is_real in (
         (_chosen(batch, matching, shape), is_matched, None),
