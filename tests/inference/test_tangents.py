@@ -53,6 +53,28 @@ def test_derivatives_are_covariances(spread, way, rng, monkeypatch):
             np.testing.assert_allclose(ours, own, atol=1e-10)
 
 
+@pytest.mark.parametrize("spread", [1.0, 20.0, 300.0])
+@pytest.mark.parametrize("shape", ["dense", "long", "sparse", "band"])
+def test_one_direction_agrees_with_many_at_once(shape, spread, rng, monkeypatch):
+    n, k = {"dense": (9, 9), "long": (7, 20), "sparse": (14, 11), "band": (30, 30)}[shape]
+    scores = spread * rng.normal(size=(n, k))
+    if shape == "sparse":
+        scores[rng.random((n, k)) < 0.5] = -np.inf
+    if shape == "band":
+        scores[np.abs(np.subtract.outer(np.arange(n), np.arange(k))) > 4] = -np.inf
+    free = spread * rng.normal(size=n), spread * rng.normal(size=k)
+    free[1][rng.random(k) < 0.2] = -np.inf  # these must be matched
+    problem, _ = check_problem(scores, *free)
+    assert tangent_walks.frontier_plan(problem.structure).widest >= 7  # whole blocks
+    along = random_directions(rng, problem.structure, 3)
+    alone = infer_tangents(problem, along, Job())
+    monkeypatch.setattr(tangent_walks, "_MOST_ALONE", 0)
+    together = infer_tangents(problem, along, Job())
+    for name in ("edges", "left", "right"):
+        found, expected = getattr(alone, name), getattr(together, name)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
 def test_alternatives_of_a_node_lose_what_others_gain(rng):
     scores = rng.normal(size=(5, 7))
     scores[rng.random((5, 7)) < 0.3] = -np.inf

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from permatch._optional import require
 from permatch.errors import DeviceError
@@ -37,16 +37,18 @@ class Int32(int):
     """A whole number that a kernel takes as one of 32 bits, not 64."""
 
 
-class Record(tuple[Pointer, ...]):
-    """Pointers that a kernel takes as one argument."""
+class Record(NamedTuple):
+    """Three pointers that a kernel takes as one argument."""
 
-    def __new__(cls, *pointers: Pointer) -> "Record":
-        """Hold pointers together."""
-        return super().__new__(cls, pointers)
+    first: Pointer
+    second: Pointer
+    third: Pointer
 
 
 #: What a kernel takes.
 Argument = int | float | Record
+# How `struct` writes it.
+_KINDS = {int: "q", Int32: "i", float: "d", Record: "qqq"}
 
 
 @cache
@@ -181,7 +183,7 @@ class Kernel:
         """Launch; whole numbers are 64 bits wide, as pointers are, unless `Int32`."""
         if shared > self._shared:
             self._allow(shared)
-        layout = _layout(*map(_kind, arguments))
+        layout = _layout(*map(type, arguments))
         packed = layout.pack(arguments)
         base = ctypes.addressof(packed)
         places = layout.array(*(base + offset for offset in layout.offsets))
@@ -200,17 +202,18 @@ class Kernel:
 
 
 class _Layout:
-    """How arguments lie in memory, one behind the other as in a struct of C."""
+    """How arguments of some types lie in memory, as the members of a struct of C."""
 
-    def __init__(self, kinds: tuple[str, ...]) -> None:
-        self._struct = struct.Struct("".join(kinds))
+    def __init__(self, types: tuple[type, ...]) -> None:
+        kinds = [_KINDS[each] for each in types]
         ends = [struct.calcsize("".join(kinds[: k + 1])) for k in range(len(kinds))]
         self.offsets = [
             end - struct.calcsize(kind) for end, kind in zip(ends, kinds, strict=True)
         ]
         self.array = ctypes.c_void_p * len(kinds)
+        self._struct = struct.Struct("".join(kinds))
         self._room = ctypes.c_char * self._struct.size
-        self._has_records = any(len(kind) > 1 for kind in kinds)
+        self._has_records = Record in types
 
     def pack(self, arguments: tuple[Argument, ...]) -> Any:
         """Return the arguments as bytes that ctypes knows the address of."""
@@ -223,17 +226,8 @@ class _Layout:
 
 
 @cache
-def _layout(*kinds: str) -> _Layout:
-    """Return the layout of arguments of these kinds, as `struct` writes them."""
-    return _Layout(kinds)
-
-
-def _kind(argument: Argument) -> str:
-    if isinstance(argument, Record):
-        return "q" * len(argument)
-    if isinstance(argument, float):
-        return "d"
-    return "i" if isinstance(argument, Int32) else "q"
+def _layout(*types: type) -> _Layout:
+    return _Layout(types)
 
 
 def _bindings(module: str) -> Any:

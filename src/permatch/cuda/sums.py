@@ -7,6 +7,7 @@ staying unmatched (b, n) and (b, k).  The columns should be the smaller side.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from permatch.cuda.driver import Device, Int32, Pointer, Record
 from permatch.errors import SizeLimitError
@@ -62,6 +63,8 @@ class Batch:
 
     def some(self, first: int, last: int) -> "Batch":
         """Return some of the problems."""
+        if last - first == self.n_graphs:
+            return self
 
         def shifted(pointer: Pointer, n_each: int) -> Pointer:
             return pointer + 8 * first * n_each if pointer else 0
@@ -103,6 +106,8 @@ class Sums:
 
     def some(self, first: int, n: int, k: int) -> "Sums":
         """Return the answers from problem `first` on."""
+        if not first:
+            return self
 
         def shifted(pointer: Pointer, n_each: int) -> Pointer:
             return pointer + 8 * first * n_each if pointer else 0
@@ -267,6 +272,7 @@ class GlynnPlan:
         return self.size * self.columns * self.threads
 
 
+@cache
 def plan_glynn(size: int, n_graphs: int, n_processors: int, *, is_dual: bool) -> GlynnPlan:
     """Share out the rows so that there are enough warps, each with enough to do.
 

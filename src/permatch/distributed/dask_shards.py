@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from permatch._optional import require
 from permatch._memory import held_bytes
+from permatch._optional import require
 from permatch._shards import Passes, Shards
 from permatch.distributed.placing import place
 from permatch.errors import InvalidOptionError

@@ -11,9 +11,9 @@ from permatch._memory import LITTLE, available_memory
 from permatch._parallel import Job, run_slices
 from permatch._types import FloatArray
 from permatch._validation import enough_memory
+from permatch.kernels import frontier_duals, frontier_tangents
 from permatch.kernels import frontier_logs as logs
 from permatch.kernels import frontier_tangent_logs as mean_kernel
-from permatch.kernels import frontier_tangents as kernel
 from permatch.kernels.frontier import LOST
 from permatch.kernels.frontier_plan import BEFORE, LINK, FrontierPlan, frontier_plan
 from permatch.kernels.frontier_steps import LANES
@@ -23,15 +23,17 @@ from permatch.problems import Problem, Structure
 MOST_OPEN = 22
 # Share of the memory that is left for the tables of all threads.
 _SHARE = 0.5
-# Time of a block of `LANES` directions, in inferences.
-_PER_BLOCK = 20.0
+# Time of a block of `LANES` directions, and of one by itself, in inferences.
+_PER_BLOCK, _PER_DIRECTION = 20.0, 3.5
+# So many directions are cheaper one by one.
+_MOST_ALONE = 5
 
 #: Values on edges, left nodes and right nodes, (n, K) each.
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def tangents_by_walks(reduced: Problem, directions: Columns, job: Job) -> Columns:
-    """Return the derivatives of the marginals of a problem, `LANES` at a time.
+    """Return the derivatives of the marginals of a problem, `LANES` or one at a time.
 
     Parameters
     ----------
@@ -48,14 +50,28 @@ def tangents_by_walks(reduced: Problem, directions: Columns, job: Job) -> Column
         Likewise.
     """
     out = nothing_like(directions)
-    n_columns = directions[0].shape[1]
-    for first in range(0, n_columns, LANES):
-        last = min(first + LANES, n_columns)
+    for first, last in _blocks(directions[0].shape[1]):
         edges, left, right = (_padded(one[:, first:last]) for one in directions)
         block = edges, left, right
-        for whole, part in zip(out, _solve_block(reduced, block, job), strict=True):
+        is_one = last - first == 1
+        for whole, part in zip(out, _solve_block(reduced, block, is_one, job), strict=True):
             whole[:, first:last] = part[:, : last - first]
     return out
+
+
+def _blocks(n_columns: int) -> list[tuple[int, int]]:
+    """Return the directions that are walked together: `LANES`, or one if few are left.
+
+    Examples
+    --------
+    >>> _blocks(10), _blocks(15)
+    ([(0, 8), (8, 9), (9, 10)], [(0, 8), (8, 15)])
+    """
+    n_whole = n_columns // LANES * LANES
+    blocks = [(first, first + LANES) for first in range(0, n_whole, LANES)]
+    if n_columns - n_whole <= _MOST_ALONE:
+        return blocks + [(first, first + 1) for first in range(n_whole, n_columns)]
+    return [*blocks, (n_whole, n_columns)]
 
 
 def nothing_like(values: Columns) -> Columns:
@@ -71,12 +87,18 @@ def seconds_of_walks(structure: Structure, n_columns: int) -> FloatArray:
     many threads there are.
     """
     plan = frontier_plan(structure)
-    seconds = _PER_BLOCK * -(-n_columns // LANES) * np.exp2(plan.log2_seconds)
+    per_inference = sum(map(_inferences, _blocks(n_columns)))
+    seconds = per_inference * np.exp2(plan.log2_seconds)
     is_able = plan.width <= MOST_OPEN
     log2_bytes = _log2_bytes(plan)
     if log2_bytes.max(initial=0.0) > math.log2(LITTLE):
         is_able &= log2_bytes <= math.log2(max(_SHARE * available_memory(), 1.0))
     return np.where(is_able, seconds, math.inf)
+
+
+def _inferences(block: tuple[int, int]) -> float:
+    """Return the time of a block, in inferences."""
+    return _PER_DIRECTION if block[1] - block[0] == 1 else _PER_BLOCK
 
 
 def _log2_bytes(plan: FrontierPlan) -> FloatArray:
@@ -100,8 +122,12 @@ def _padded(values: FloatArray) -> FloatArray:
     return padded
 
 
-def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
-    """Return the derivatives in `LANES` directions of a problem reduced by prices."""
+def _solve_block(reduced: Problem, directions: Columns, is_one: bool, job: Job) -> Columns:
+    """Return the derivatives in `LANES` directions of a problem reduced by prices.
+
+    If there is only one, all others are 0.
+    """
+    kernel = frontier_duals if is_one else frontier_tangents
     plan = frontier_plan(reduced.structure)
     largest = float(_log2_bytes(plan).max(initial=0.0))
     found = nothing_like(directions)
@@ -110,7 +136,7 @@ def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
     def solve(k: int) -> None:
         first, last = ends[k], ends[k + 1]
         if plan.is_long[first]:
-            lowest[first] = _Walk(plan, first, reduced, directions).solve(found)
+            lowest[first] = _Walk(plan, first, reduced, directions).solve(kernel, found)
             first += 1
         kernel.solve_tangents(
             plan.steps,
@@ -128,7 +154,7 @@ def _solve_block(reduced: Problem, directions: Columns, job: Job) -> Columns:
             last,
         )
 
-    seconds = _PER_BLOCK * plan.seconds
+    seconds = (_PER_DIRECTION if is_one else _PER_BLOCK) * plan.seconds
     with enough_memory(f"derivatives at width {plan.widest}", 2.0**largest):
         few = replace(job, n_jobs=_threads_that_fit(job.n_jobs, largest))
         few.run(solve, len(ends) - 1, "second derivatives", seconds)
@@ -156,7 +182,7 @@ class _Walk:
         is_right = self.plan.walks_right[self.component]
         return (edges, right, left) if is_right else (edges, left, right)
 
-    def solve(self, found: Columns) -> float:
+    def solve(self, kernel: Any, found: Columns) -> float:
         """Fill the derivatives; return log2 of the least sum over a step."""
         plan, (start, stop) = self.plan, self._range
         reduced = self.reduced
@@ -187,7 +213,7 @@ class _Walk:
         stays, weights, places = logs.start_logs(
             steps, links, scores, own, other, start, stop
         )
-        options = kernel.direct_options(steps, links, *directions, start, stop)
+        options = frontier_tangents.direct_options(steps, links, *directions, start, stop)
         with enough_memory("derivatives on logarithms", 8.0 * (1 + LANES) * places[-1]):
             tables = np.empty(places[-1])
             means = np.empty((places[-1], LANES))

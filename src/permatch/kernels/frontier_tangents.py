@@ -27,8 +27,8 @@ from permatch.kernels.frontier_plan import BEFORE, CLOSE, LINK, NODE, OPEN
 from permatch.kernels.frontier_steps import LANES, collect, exponent_of, load, splat
 from permatch.kernels.intrinsics import aligned, count_ones, lowest_one, store
 
-# What does not change the state is kept behind the 64 bits.
-_IDLE = 64
+#: What does not change the state is kept behind the 64 bits.
+IDLE = 64
 
 
 @njit(cache=True, nogil=True)
@@ -55,7 +55,7 @@ def direct_options(steps, links, edges, own, other, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _collect_slopes(steps, links, weights, taken, t, base, stay, stay_dirs, factor, slopes):
+def collect_slopes(steps, links, weights, taken, t, base, stay, stay_dirs, factor, slopes):
     """Fill the derivatives of the weights of step t by bit, and of what is idle last."""
     idle = splat(factor * stay) * load(stay_dirs, 0)
     for at in range(steps[t, LINK], steps[t + 1, LINK]):
@@ -64,7 +64,7 @@ def _collect_slopes(steps, links, weights, taken, t, base, stay, stay_dirs, fact
             idle = idle + slope
         else:
             store(slopes, links[at, 1] * LANES, slope)
-    store(slopes, _IDLE * LANES, idle)
+    store(slopes, IDLE * LANES, idle)
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +72,7 @@ def _take(table, tangents, at, to, before, opened, bits, stay, by_bit, slopes, m
     """Take a node; states with more than `most` bits are 0."""
     n_before = 1 << before
     zero = splat(0.0)
-    idle, keep = load(slopes, _IDLE * LANES), splat(stay)
+    idle, keep = load(slopes, IDLE * LANES), splat(stay)
     for x in range(1 << opened):
         value, tangent = 0.0, zero
         if count_ones(x) <= most:
@@ -143,7 +143,7 @@ def _untake(
 ):  # fmt: skip
     """Fill the table before a node is taken, and what passes through its links."""
     zero = splat(0.0)
-    idle, keep = load(slopes, _IDLE * LANES), splat(stay)
+    idle, keep = load(slopes, IDLE * LANES), splat(stay)
     for x in range(1 << before):
         if count_ones(x) > most:
             new[x] = 0.0
@@ -152,8 +152,8 @@ def _untake(
         mass, after = table[at + x], back[x]
         tangent = load(tangents, (at + x) * LANES)
         after_tangent = load(back_tangents, x * LANES)
-        flows[_IDLE] += mass * after
-        place = _IDLE * LANES
+        flows[IDLE] += mass * after
+        place = IDLE * LANES
         flow = load(flow_tangents, place) + tangent * splat(after)
         store(flow_tangents, place, flow + splat(mass) * after_tangent)
         value = stay * after
@@ -176,16 +176,16 @@ def _untake(
 
 
 @njit(cache=True, nogil=True)
-def _report(
+def report_tangents(
     steps, links, weights, taken, t, base, stay, stay_dirs, flows, flow_tangents, edges_out,
     own_out, other_out,
 ):  # fmt: skip
     """Turn what passes through the links of a step into derivatives; return its sum."""
-    idle, idle_tangent = flows[_IDLE], load(flow_tangents, _IDLE * LANES)
+    idle, idle_tangent = flows[IDLE], load(flow_tangents, IDLE * LANES)
     total = stay * idle
     total_tangent = splat(stay) * (load(stay_dirs, 0) * splat(idle) + idle_tangent)
     for at in range(steps[t, LINK], steps[t + 1, LINK]):
-        bit = _IDLE if links[at, 1] < 0 else links[at, 1]
+        bit = IDLE if links[at, 1] < 0 else links[at, 1]
         weight, flow = weights[at - base], flows[bit]
         total += weight * flow
         direction = load(taken, (at - base) * LANES)
@@ -198,7 +198,7 @@ def _report(
     own = share * (load(stay_dirs, 0) - mean) + splat(stay / total) * idle_tangent
     store(own_out, steps[t, NODE] * LANES, own)
     for at in range(steps[t, LINK], steps[t + 1, LINK]):
-        bit = _IDLE if links[at, 1] < 0 else links[at, 1]
+        bit = IDLE if links[at, 1] < 0 else links[at, 1]
         share = splat(weights[at - base] / total)
         direction = load(taken, (at - base) * LANES)
         tangent = splat(flows[bit]) * (direction - mean)
@@ -229,7 +229,7 @@ def sweep_forward(
     """Take nodes ``first .. last - 1`` of the walk whose steps begin at `start`."""
     base = steps[start, LINK]
     by_bit, low = np.empty(64), np.empty(3 * LANES)
-    slopes = aligned((_IDLE + 1) * LANES)
+    slopes = aligned((IDLE + 1) * LANES)
     if first == 0:
         table[0] = 1.0
         tangents[:LANES] = 0.0
@@ -241,7 +241,7 @@ def sweep_forward(
         factor = math.ldexp(1.0, -int(exponents[n_taken]))
         rest, bits = collect(steps, links, weights, t, base, factor, by_bit)
         own_dirs = stay_dirs[n_taken * LANES :]
-        _collect_slopes(steps, links, weights, taken, t, base, stays[n_taken], own_dirs,
+        collect_slopes(steps, links, weights, taken, t, base, stays[n_taken], own_dirs,
             factor, slopes)  # fmt: skip
         stay = factor * (stays[n_taken] + rest)
         _take(table, tangents, places[n_taken], to, steps[t, BEFORE], width, bits, stay,
@@ -264,8 +264,8 @@ def sweep_back(
     n_steps = len(places) - 1
     base = steps[start, LINK]
     by_bit, low = np.empty(64), np.empty(3 * LANES)
-    slopes, flow_tangents = aligned((_IDLE + 1) * LANES), aligned((_IDLE + 1) * LANES)
-    flows = np.empty(_IDLE + 1)
+    slopes, flow_tangents = aligned((IDLE + 1) * LANES), aligned((IDLE + 1) * LANES)
+    flows = np.empty(IDLE + 1)
     if first == 0:
         buffers[0, 0] = 1.0
         buffer_tangents[0, :LANES] = 0.0
@@ -287,15 +287,15 @@ def sweep_back(
         factor = math.ldexp(1.0, -int(state[1]))
         rest, bits = collect(steps, links, weights, t, base, factor, by_bit)
         own_dirs = stay_dirs[n_taken * LANES :]
-        _collect_slopes(steps, links, weights, taken, t, base, stays[n_taken], own_dirs,
+        collect_slopes(steps, links, weights, taken, t, base, stays[n_taken], own_dirs,
             factor, slopes)  # fmt: skip
         flows[:] = 0.0
         flow_tangents[:] = 0.0
         _untake(table, tangents, places[n_taken], back, back_tangents, new, new_tangents,
             steps[t, BEFORE], bits, factor * (stays[n_taken] + rest), by_bit, slopes,
             n_taken, flows, flow_tangents)  # fmt: skip
-        total = _report(steps, links, weights, taken, t, base, stays[n_taken], own_dirs,
-            flows, flow_tangents, edges_out, own_out, other_out)  # fmt: skip
+        total = report_tangents(steps, links, weights, taken, t, base, stays[n_taken],
+            own_dirs, flows, flow_tangents, edges_out, own_out, other_out)  # fmt: skip
         height = math.frexp(total)[1] - exponents[n_taken] - state[1]
         state[2] = min(state[2], height if total > 0.0 else LOST)
         state[0] = 1 - state[0]

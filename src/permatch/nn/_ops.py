@@ -253,6 +253,10 @@ def count_partners(matching: Tensor, n_right: int) -> Tensor:
     """Return the number of partners (b, k) of right nodes; refuse what is no matching."""
     if not matching.numel():
         return matching.new_zeros((matching.shape[0], n_right))
+    if matching.shape[1] == n_right:  # mostly all nodes have partners: little to look at
+        every = torch.arange(n_right, device=matching.device)
+        if (matching.sort(dim=1).values == every).all():
+            return torch.ones_like(matching)
     counts = matching.new_zeros((matching.shape[0], n_right + 1))
     # Unmatched nodes are counted in front.
     place = (matching + 1).clamp(0, n_right)

@@ -218,7 +218,7 @@ def log_prob(
     normaliser = infer_tensors(batch.scores, batch.left, batch.right)[0]
     total, is_possible = total_scores(batch, matching)
     value = total - normaliser.reshape(batch.shape)
-    return torch.where(is_possible, value, -torch.inf).to(scores.dtype)
+    return value.masked_fill(~is_possible, -torch.inf).to(scores.dtype)
 
 
 def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
