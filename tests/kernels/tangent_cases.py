@@ -13,7 +13,8 @@ def every_way(scores):
     """Yield derivatives by dual numbers, on floats and logarithms, and by pair minors."""
     n = len(scores)
     problem, _ = check_problem(scores, 0.0, 0.5)
-    along = Directions(*(np.cos(np.arange(2.0 * k)).reshape(k, 2) for k in (n * n, n, n)))
+    # eight directions at once, and one
+    along = Directions(*(np.cos(np.arange(9.0 * k)).reshape(k, 9) for k in (n * n, n, n)))
     before = tangent_walks.LOST
     for tangent_walks.LOST in (before, 1.0):
         yield infer_tangents(problem, along, Job()).edges
