@@ -376,7 +376,125 @@ extern "C" __global__ void subsets(const double* __restrict__ weights,
   }
 }
 
-#if K <= 8
+#if K <= 8 && !DUAL
+
+#define THREADS 32
+
+__host__ __device__ constexpr int bits_of(int x) { return x ? (x & 1) + bits_of(x >> 1) : 0; }
+
+// The sets of I + 1 columns, from those of I.  Tables are volatile: their numbers would not
+// fit into registers, where the compiler would try to keep them.
+template <int I>
+__device__ __forceinline__ void add_row(volatile double* table, const double* w) {
+#pragma unroll
+  for (int x = 0; x < STATES; ++x)
+    if (bits_of(x) == I + 1) {
+      double sum = 0.0;
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (x >> j & 1) sum = fma(w[j], table[(x ^ 1 << j) * THREADS], sum);
+      table[x * THREADS] = sum;
+    }
+}
+
+// The same backwards, in the place of the sums forwards, which are not needed any more.
+template <int I>
+__device__ __forceinline__ void undo_row(volatile double* table, const double* w, double* flow) {
+#pragma unroll
+  for (int j = 0; j < K; ++j) flow[j] = 0.0;
+#pragma unroll
+  for (int x = 0; x < STATES; ++x)
+    if (bits_of(x) == I) {
+      double mass = table[x * THREADS], sum = 0.0;
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (!(x >> j & 1)) {
+          double beyond = table[(x | 1 << j) * THREADS];
+          sum = fma(w[j], beyond, sum);
+          flow[j] = fma(mass, beyond, flow[j]);
+        }
+      table[x * THREADS] = sum;
+    }
+}
+
+template <int I>
+__device__ __forceinline__ void add_rows(volatile double* table, double (*w)[K]) {
+  if constexpr (I < K) {
+    add_row<I>(table, w[I]);
+    add_rows<I + 1>(table, w);
+  }
+}
+
+template <int I>
+__device__ __forceinline__ void undo_rows(volatile double* table, double (*w)[K], double per,
+                                          double* marginals) {
+  if constexpr (I >= 0) {
+    double flow[K];
+    undo_row<I>(table, w[I], flow);
+#pragma unroll
+    for (int j = 0; j < K; ++j) marginals[I * K + j] = likely(w[I][j] * flow[j] * per);
+    undo_rows<I - 1>(table, w, per, marginals);
+  }
+}
+
+// Squares of at most eight nodes that are all matched: a thread per graph.  The scores are
+// scaled by one sweep of rows and columns, in registers; the sums over sets of columns lie
+// in shared memory, set by set, so that threads never wait for each other's banks.
+// Where a node may stay unmatched after all, the residual is infinite.
+// Dynamic shared memory: STATES * THREADS doubles.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    small(const double* __restrict__ scores, long long graph_stride, long long row_stride,
+          long long column_stride, const double* __restrict__ u, const double* __restrict__ v,
+          long long n_graphs, Told out, double* marginals, double* alone_left,
+          double* alone_right) {
+  extern __shared__ double tables[];
+  long long graph = (long long)blockIdx.x * THREADS + threadIdx.x;
+  if (graph >= n_graphs) return;
+  volatile double* table = tables + threadIdx.x;
+  const double* s = scores + graph * graph_stride;
+  double w[K][K], shift = 0.0;
+#pragma unroll
+  for (int i = 0; i < K; ++i) {
+    double most = -INFINITY, sum = 0.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      w[i][j] = s[i * row_stride + j * column_stride];
+      most = fmax(most, w[i][j]);
+    }
+#pragma unroll
+    for (int j = 0; j < K; ++j) sum += w[i][j] = exp(w[i][j] - most);
+    double per = 1.0 / sum;
+#pragma unroll
+    for (int j = 0; j < K; ++j) w[i][j] *= per;
+    shift += most + log(sum);
+  }
+  double product = 1.0;
+  bool is_free = false;
+#pragma unroll
+  for (int j = 0; j < K; ++j) {
+    double sum = 0.0;
+#pragma unroll
+    for (int i = 0; i < K; ++i) sum += w[i][j];
+    double per = 1.0 / sum;
+#pragma unroll
+    for (int i = 0; i < K; ++i) w[i][j] *= per;
+    product *= sum;  // of at most eight factors, all sums of rows that sum to one
+    is_free |= u[graph * K + j] > -INFINITY || v[graph * K + j] > -INFINITY;
+    alone_left[graph * K + j] = alone_right[graph * K + j] = 0.0;
+  }
+  table[0] = 1.0;
+  add_rows<0>(table, w);
+  double total = table[(STATES - 1) * THREADS];
+  table[(STATES - 1) * THREADS] = 1.0;
+  out.sums[graph] = log(total) + log(product) + shift;
+  bool is_good = !is_free && total > TINY && product > TINY;  // false for NaN too
+  out.residuals[graph] = is_good ? 0.0 : INFINITY;
+  undo_rows<K - 1>(table, w, 1.0 / total, marginals + graph * K * K);
+}
+
+#endif
+
+#if K <= 8 && DUAL
 
 // The sets of columns by size: only those of i columns are reached after i rows.
 struct Sizes {

@@ -148,6 +148,23 @@ def scale(
     )  # fmt: skip
 
 
+def sum_small(
+    device: Device,
+    scores: Pointer,
+    strides: tuple[int, int, int],
+    unmatched: tuple[Pointer, Pointer],
+    n_graphs: int,
+    size: int,
+    out: Sums,
+    stream: int = 0,
+) -> None:
+    """Sum small squares whose nodes are all matched, from their scores: logarithms."""
+    device.kernel("small", DUAL=0, KERNELS=2, K=size)(
+        (-(-n_graphs // 32),), 32, scores, *strides, *unmatched, n_graphs, out.told,
+        out.marginals, out.left, out.right, shared=32 * 8 << size, stream=stream,
+    )  # fmt: skip
+
+
 def sum_subsets(
     device: Device,
     batch: Batch,
@@ -193,8 +210,8 @@ def _sum_few_columns(
     device: Device, batch: Batch, out: Sums, allocate: Allocate, stream: int
 ) -> None:
     n, k = batch.n, batch.k
-    if batch.is_perfect and k <= FEWEST_COLUMNS:
-        kernel = device.kernel("perfect", DUAL=int(batch.is_dual), KERNELS=2, K=k)
+    if batch.is_perfect and batch.is_dual and k <= FEWEST_COLUMNS:
+        kernel = device.kernel("perfect", DUAL=1, KERNELS=2, K=k)
         kernel(
             (-(-batch.n_graphs // 4),), 128, batch.weights, batch.left, batch.right,
             batch.d_scores, batch.n_graphs, out.told, out.marginals, out.left, out.right,

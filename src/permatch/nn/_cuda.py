@@ -22,6 +22,7 @@ from permatch.cuda.sums import (
     Sums,
     scale,
     sum_signs,
+    sum_small,
     sum_subsets,
 )
 from permatch.errors import InfeasibleGraphError, SizeLimitError
@@ -142,8 +143,9 @@ class _Problem:
         """Solve squares all of whose nodes must be matched."""
         k = self.shape[2]
         if k < GLYNN_FROM:
-            sweeps = QUICK_SWEEPS if direction is None else SWEEPS
-            return self._summed(sum_subsets, direction, True, sweeps)
+            if direction is None:
+                return self._summed_small()
+            return self._summed(sum_subsets, direction, True, SWEEPS)
         if k > GLYNN_MAX:
             raise SizeLimitError(
                 f"exact sums on the GPU need graphs of at most {GLYNN_MAX} nodes per side; "
@@ -217,6 +219,21 @@ class _Problem:
         )
         return total, marginals, left, right
 
+    def _summed_small(self) -> tuple[Answer, Tensor]:
+        """Return an answer for small squares and its residuals (b,)."""
+        n_graphs, _, k = self.shape
+        with torch.cuda.device(self.scores.device):
+            answer, residuals = self._unanswered()
+            sum_small(
+                require_device(),
+                *self._pointers,
+                n_graphs,
+                k,
+                _sums_in(answer, residuals, 0),
+                stream=torch.cuda.current_stream().cuda_stream,
+            )
+        return answer, residuals
+
     def _summed(
         self,
         sum_up: Callable[..., None],
@@ -226,43 +243,39 @@ class _Problem:
     ) -> tuple[Answer, Tensor]:
         """Return an answer and its residuals (b,)."""
         n_graphs, n, k = self.shape
-        scores, new = self.scores, self.left.new_empty
-        with torch.cuda.device(scores.device):
+        with torch.cuda.device(self.scores.device):
             device, stream = require_device(), torch.cuda.current_stream().cuda_stream
-            answer = (
-                new(n_graphs),
-                new((n_graphs, n, k)),
-                new((n_graphs, n)),
-                new((n_graphs, k)),
-            )
-            residuals = new(n_graphs)
-            room = _Room(scores.device)
+            answer, residuals = self._unanswered()
+            room = _Room(self.scores.device)
             sizes = (n_graphs * n * k, n_graphs * n, n_graphs * k, n_graphs)
             weights, left, right, offsets = room.divided(sizes)
             batch = Batch(n_graphs, n, k, weights, left, right, is_perfect)
-            scale(
-                device,
-                scores.data_ptr(),
-                (scores.stride(0), scores.stride(1), scores.stride(2)),
-                (self.left.data_ptr(), self.right.data_ptr()),
-                batch,
-                offsets,
-                n_sweeps=n_sweeps,
-                stream=stream,
-            )
+            scale(device, *self._pointers, batch, offsets, n_sweeps=n_sweeps, stream=stream)
             if direction is not None:
                 steps = direction.scores.contiguous(), direction.left, direction.right
                 names = "d_scores", "d_left", "d_right"
                 along = (step.data_ptr() for step in steps)
                 batch = replace(batch, **dict(zip(names, along, strict=True)))
-            total, marginals, *alone = (each.data_ptr() for each in answer)
-            out = Sums(total, residuals.data_ptr(), offsets, marginals, *alone)
             more: dict[str, Any] = {}
             if sum_up is sum_subsets:
                 more["find_free"] = self._free_bytes
+            out = _sums_in(answer, residuals, offsets)
             with _shown(self.shape, sum_up is sum_signs) as show:
                 sum_up(device, batch, out, room, stream, show, **more)
         return answer, residuals
+
+    @property
+    def _pointers(self) -> tuple[Pointer, tuple[int, int, int], tuple[Pointer, Pointer]]:
+        """Where the scores lie, their strides, and the scores of staying unmatched."""
+        scores = self.scores
+        strides = scores.stride(0), scores.stride(1), scores.stride(2)
+        return scores.data_ptr(), strides, (self.left.data_ptr(), self.right.data_ptr())
+
+    def _unanswered(self) -> tuple[Answer, Tensor]:
+        """Return room for an answer and its residuals (b,)."""
+        (n_graphs, n, k), new = self.shape, self.left.new_empty
+        tables = new((n_graphs, n, k)), new((n_graphs, n)), new((n_graphs, k))
+        return (new(n_graphs), *tables), new(n_graphs)
 
     def _free_bytes(self) -> int:
         """Return the memory that can be had, what PyTorch keeps in reserve included."""
@@ -288,6 +301,12 @@ def _shown(
         return
     with progress_bar(f"{n_graphs:,} graphs of {k} nodes", 100, seconds, None) as bar:
         yield None if bar is None else lambda share: bar(int(100 * share))
+
+
+def _sums_in(answer: Answer, residuals: Tensor, offsets: Pointer) -> Sums:
+    """Return where kernels are to put an answer."""
+    total, marginals, *alone = (each.data_ptr() for each in answer)
+    return Sums(total, residuals.data_ptr(), offsets, marginals, *alone)
 
 
 def _put(answer: Answer, chosen: Tensor, part: Answer) -> None:
