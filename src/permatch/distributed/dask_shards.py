@@ -151,7 +151,7 @@ class _Held:
 
 def _taken_out(shard: Any) -> Any:
     """Return a shard, or a tuple of such, as it was before it was kept."""
-    if isinstance(shard, tuple):
+    if type(shard) is tuple:  # not one with names, which is a shard itself
         return tuple(map(_taken_out, shard))
     return shard.value if isinstance(shard, _Held) else shard
 
