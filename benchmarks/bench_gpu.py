@@ -1,7 +1,8 @@
 """Exact sums on one GPU: whole graphs, batches through a loss, and next to the processor.
 
 Times are those of CUDA events around a call, the median of at least twenty, after a few
-calls that are not timed.  Needs PyTorch with CUDA: ``python -m benchmarks --only gpu --out
+calls that are not timed.  Calls that are not differentiated are in PyTorch's inference
+mode.  Needs PyTorch with CUDA: ``python -m benchmarks --only gpu --out
 benchmarks/results_gpu.json``.
 """
 
@@ -49,8 +50,6 @@ def run(quick: bool) -> Report:
 def _single_graphs(report: Report, rng: np.random.Generator, quick: bool) -> None:
     import torch
 
-    from permatch.nn import infer
-
     for size, most in GRAPHS.items():
         if quick and size > 36:
             continue
@@ -62,9 +61,9 @@ def _single_graphs(report: Report, rng: np.random.Generator, quick: bool) -> Non
             )
             table = torch.tensor(scores, device="cuda")
             if kind == "flat":  # the hardest: digits go where terms cancel
-                found, seconds = infer(table), []
+                found, seconds = _infer(table), []
             else:
-                found, seconds = _timed(lambda table=table: infer(table))
+                found, seconds = _timed(lambda table=table: _infer(table))
             rows = float((found.marginals.sum(-1) - 1.0).abs().max())
             columns = float((found.marginals.sum(-2) - 1.0).abs().max())
             accuracy = f"rows and columns off by {max(rows, columns):.1g}"
@@ -141,11 +140,9 @@ def _against_cpu(
 ) -> None:
     import torch
 
-    from permatch.nn import infer
-
     scores = rng.normal(size=(n_graphs, size, size))
     table = torch.tensor(scores, device="cuda")
-    found, seconds = _timed(lambda: infer(table))
+    found, seconds = _timed(lambda: _infer(table))
     (cpu,) = race(lambda: pm.infer(scores, n_jobs=2), repeats=7)
     error = np.abs(found.marginals.cpu().numpy() - pm.infer(scores).marginals).max()
     report.add(
@@ -160,11 +157,9 @@ def _against_cpu(
 def _against_piquasso(report: Report, rng: np.random.Generator, size: int) -> None:
     import torch
 
-    from permatch.nn import infer
-
     scores = rng.normal(size=(size, size))
     table = torch.tensor(scores, device="cuda")
-    found, seconds = _timed(lambda: infer(table))
+    found, seconds = _timed(lambda: _infer(table))
     what = f"one graph, m = {size}: ours with all marginals, theirs the permanent alone"
     for rival, start in (
         ("piquasso, GPU", _piquasso_gpu),
@@ -212,6 +207,16 @@ def _piquasso_cpu(weights: np.ndarray) -> Callable[[], complex]:
     ones = np.ones(len(weights), dtype=np.int32)
     matrix = weights.astype(np.complex128)
     return lambda: complex(permanent(matrix, ones, ones))
+
+
+def _infer(table):
+    """Return values that nobody differentiates."""
+    import torch
+
+    from permatch.nn import infer
+
+    with torch.inference_mode():
+        return infer(table)
 
 
 def _scores(n_graphs: int, size: int):

@@ -291,6 +291,10 @@ def transforms_work(device):
     covariance = enumerated(one.cpu().numpy(), must, must)[4][:16, :16].reshape(4, 4, 4, 4)
     for found in (hessian, twice, slopes, forward):
         close(found, covariance, 1e-10)
+    with torch.inference_mode():
+        for found, wanted in zip(permatch.nn.infer(scores), plain, strict=True):
+            close(found, wanted.cpu(), 0.0)
+        close(torch.func.vmap(permatch.nn.marginals)(scores), plain.marginals.cpu(), 1e-12)
     shared = torch.func.vmap(permatch.nn.log_prob, in_dims=(None, 0))
     matchings = torch.tensor([[0, 1, 2, 3], [3, 2, 1, 0]], device=device)
     close(shared(one, matchings), permatch.nn.log_prob(one, matchings).cpu(), 1e-12)

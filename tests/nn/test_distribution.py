@@ -100,7 +100,25 @@ def test_expand():
     assert one.scores.shape == (4, 3, 3)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (2, 3, 0), (3, 0, 2, 4)], ids=str)
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_no_graphs_and_no_nodes(shape, is_masked):
+    mask = torch.ones(shape, dtype=torch.bool) if is_masked else None
+    scores = torch.zeros(shape)
+    d = permatch.nn.MatchingDistribution(scores, mask=mask, validate_args=True)
+    matching = d.mode
+    assert matching.shape == d.bayes_matching().shape == shape[:-1]
+    assert d.entropy().tolist() == torch.zeros(shape[:-2]).tolist()
+    drawn = d.sample((5,))
+    assert drawn.shape == (5, *shape[:-1])
+    assert d.log_prob(drawn).tolist() == torch.zeros((5, *shape[:-2])).tolist()
+    wide = d.expand((4, *shape[:-2]))
+    assert wide.log_prob(wide.mode).shape == (4, *shape[:-2])
+
+
 def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="scores"):
+        permatch.nn.MatchingDistribution(torch.full((2, 2), torch.nan), validate_args=True)
     with pytest.raises(InfeasibleGraphError, match="graph 1"):
         _ = permatch.nn.MatchingDistribution(
             torch.tensor([[[0.0]], [[-torch.inf]]])

@@ -120,7 +120,8 @@ def test_whole_lists_as_pytorch_asks_for():
     y_true = torch.tensor([[0, 1, 2, -1], [1, 0, 0, 0]])
     y_pred = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     loss = permatch.nn.RankMatchLoss(reduction="sum")
-    given = y_pred, y_true.double(), "grades", [], "auto"
+    grades = torch.where(y_true < 0, -torch.inf, y_true.double())
+    given = y_pred, grades, "grades", [], "auto"
     # not the sum of all outputs: slopes have no derivative of their own
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(_lists.whole_lists_op, given, test_utils=tests)
@@ -150,6 +151,8 @@ def test_messages_about_lists():
     ):
         with pytest.raises(error, match=words):
             loss(*given)
+    with pytest.raises(GradeError, match="or the padding value; got -1"):
+        permatch.nn.RankMatchLoss(padding=-2)(zeros, torch.tensor([[1, -1, -2]]))
     with pytest.raises(GradeError, match="got 2 levels and the grade 3"):
         permatch.nn.RankMatchLoss(levels=(0.0, 1.0))(zeros, grades * 3)
     for options, words in (

@@ -47,14 +47,12 @@ def log_permanents(
     n_graphs, size = scores.shape[:2]
     device = require_device()
     with device.memory() as allocate:
-        ends = np.full((n_graphs, size), -np.inf)
-        must, weights = allocate(ends.nbytes), allocate(ends.nbytes * size)
-        left, right = allocate(ends.nbytes), allocate(ends.nbytes)
-        shifts = allocate(8 * n_graphs)
-        device.upload(must, ends)
+        n_bytes = 8 * n_graphs * size
+        weights, shifts = allocate(n_bytes * size), allocate(8 * n_graphs)
+        left, right = allocate(n_bytes), allocate(n_bytes)
         batch = Batch(n_graphs, size, size, weights, left, right, is_perfect=True)
         strides = scores.strides[0], scores.strides[1], scores.strides[2]
-        scale(device, scores.pointer, strides, (must, must), batch, shifts)
+        scale(device, scores.pointer, strides, (0, 0), batch, shifts)
         values, marginals, residuals = _summed(device, batch, allocate, on_launch)
         offsets = np.empty(n_graphs)
         device.download(offsets, shifts)
@@ -71,7 +69,7 @@ def _summed(
     found = values, marginals, residuals
     pointers = [allocate(each.nbytes) for each in found]
     out = Sums(pointers[0], pointers[2], 0, pointers[1])
-    sum_signs(device, batch, out, allocate, on_launch=on_launch)
+    sum_signs(device, batch, lambda: out, allocate, on_launch=on_launch)
     for each, pointer in zip(found, pointers, strict=True):
         device.download(each, pointer)
     values *= math.ldexp(1.0, 1 - size)

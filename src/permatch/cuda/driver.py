@@ -10,7 +10,7 @@ import os
 import secrets
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -76,10 +76,12 @@ def require_device() -> "Device":
             "engine='auto' or 'glynn', which run on the processor."
         )
     driver = _bindings("driver")
-    if int(_check(driver.cuCtxGetCurrent())) == 0:
+    context = int(_check(driver.cuCtxGetCurrent()))
+    if not context:
         device = _check(driver.cuDeviceGet(0))
         _check(driver.cuCtxSetCurrent(_check(driver.cuDevicePrimaryCtxRetain(device))))
-    return _device_of(int(_check(driver.cuCtxGetCurrent())))
+        context = int(_check(driver.cuCtxGetCurrent()))
+    return _device_of(context)
 
 
 @cache
@@ -119,7 +121,7 @@ class Device:
 
     def kernel(self, name: str, **macros: int) -> "Kernel":
         """Return a kernel of the source, compiled with these macros."""
-        key = (name, *sorted(macros.items()))
+        key = (name, *macros.items())
         if key not in self._kernels:
             architecture = f"sm_{self.architecture}"
             try:
@@ -167,29 +169,35 @@ class Kernel:
     """A compiled kernel."""
 
     def __init__(self, driver: Any, function: Any) -> None:
+        self._launch = driver.cuLaunchKernel
         self._driver = driver
         self._function = function
         self._shared = _PLAIN_SHARED
         self._lock = threading.Lock()
+        self._local = threading.local()
 
     def __call__(
         self,
-        grid: Sequence[int],
+        grid: tuple[int, int, int],
         n_threads: int,
         *arguments: Argument,
         shared: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launch; whole numbers are 64 bits wide, as pointers are, unless `Int32`."""
+        """Launch; whole numbers are 64 bits wide, as pointers are, unless `Int32`.
+
+        A kernel takes arguments of the same types in every launch.
+        """
         if shared > self._shared:
             self._allow(shared)
-        layout = _layout(*map(type, arguments))
-        packed = layout.pack(arguments)
-        base = ctypes.addressof(packed)
-        places = layout.array(*(base + offset for offset in layout.offsets))
-        sizes = (*grid, *(1,) * (3 - len(grid)), n_threads, 1, 1)
-        launch, where = self._driver.cuLaunchKernel, ctypes.addressof(places)
-        _check(launch(self._function, *sizes, shared, stream, where, 0))
+        try:
+            packed: _Packed = self._local.packed
+        except AttributeError:  # the first launch by this thread
+            packed = self._local.packed = _Packed(*map(type, arguments))
+        where = packed.fill(arguments)
+        _check(
+            self._launch(self._function, *grid, n_threads, 1, 1, shared, stream, where, 0)
+        )
 
     def _allow(self, shared: int) -> None:
         """Ask for more shared memory than every kernel may have."""
@@ -201,35 +209,37 @@ class Kernel:
                 self._shared = shared
 
 
-class _Layout:
-    """How arguments of some types lie in memory, as the members of a struct of C."""
+class _Packed:
+    """Room for arguments of some types, laid out as the members of a struct of C.
 
-    def __init__(self, types: tuple[type, ...]) -> None:
+    The driver copies them in the launch, so that the room serves the next one.
+    """
+
+    def __init__(self, *types: type) -> None:
         kinds = [_KINDS[each] for each in types]
         ends = [struct.calcsize("".join(kinds[: k + 1])) for k in range(len(kinds))]
-        self.offsets = [
+        starts = [
             end - struct.calcsize(kind) for end, kind in zip(ends, kinds, strict=True)
         ]
-        self.array = ctypes.c_void_p * len(kinds)
-        self._struct = struct.Struct("".join(kinds))
-        self._room = ctypes.c_char * self._struct.size
         self._has_records = Record in types
+        self._struct = struct.Struct("".join(kinds))
+        self._room = ctypes.create_string_buffer(self._struct.size)
+        base = ctypes.addressof(self._room)
+        self._places = (ctypes.c_void_p * len(kinds))(*(base + start for start in starts))
+        self._where = ctypes.addressof(self._places)
 
-    def pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """Return the arguments as bytes that ctypes knows the address of."""
+    def fill(self, arguments: tuple[Argument, ...]) -> Pointer:
+        """Write the arguments; return where a list of their addresses lies."""
         values: Any = arguments
         if self._has_records:
             values = chain.from_iterable(
                 one if isinstance(one, Record) else (one,) for one in arguments
             )
-        return self._room.from_buffer_copy(self._struct.pack(*values))
+        self._struct.pack_into(self._room, 0, *values)
+        return self._where
 
 
 @cache
-def _layout(*types: type) -> _Layout:
-    return _Layout(types)
-
-
 def _bindings(module: str) -> Any:
     return require(f"cuda.bindings.{module}", "cuda", what="computing on a GPU")
 
@@ -237,7 +247,7 @@ def _bindings(module: str) -> Any:
 def _check(result: tuple[Any, ...]) -> Any:
     """Return what a call of the driver or the compiler returned, or raise its error."""
     status, *values = result
-    if int(status):
+    if status:
         is_full = "OUT_OF_MEMORY" in status.name
         remedy = " Pass fewer graphs at a time." if is_full else ""
         raise DeviceError(f"the CUDA driver failed with {status.name}.{remedy}")

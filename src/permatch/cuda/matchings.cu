@@ -96,6 +96,11 @@ __device__ __forceinline__ Real weigh(const double* weights, const double* direc
   return real(weight, directions && weight > 0.0 ? weight * directions[at] : 0.0);
 }
 
+// The score of staying unmatched (null: all nodes must be matched).
+__device__ __forceinline__ double free_score(const double* scores, long long at) {
+  return scores ? scores[at] : -INFINITY;
+}
+
 // Adds `x` over the threads of a warp; all threads get the same sum.
 __device__ __forceinline__ Real warp_sum(Real x) {
   for (int mask = 16; mask; mask >>= 1) x = x + shuffle_xor(x, mask);
@@ -117,47 +122,42 @@ __device__ __forceinline__ Real block_sum(Real x, Real* room) {
 
 #if KERNELS == 1 && !DUAL
 
-// log(sum exp) of `tau` times things seen one at a time.
-struct LogSum {
-  double most, total;
-  __device__ __forceinline__ void add(double x) {
-    if (x == -INFINITY) return;
-    if (x <= most) {
-      total += exp(x - most);
-    } else {
-      total = fma(total, exp(most - x), 1.0);
-      most = x;
-    }
-  }
-  __device__ __forceinline__ void join(int mask) {
-    double other = __shfl_xor_sync(0xffffffffu, most, mask);
-    double more = __shfl_xor_sync(0xffffffffu, total, mask);
-    double top = fmax(most, other);
-    if (top > -INFINITY)
-      total = total * exp(most - top) + more * exp(other - top);
-    most = top;
-  }
-  __device__ __forceinline__ double log_total() { return most + log(total); }
-};
+// tau log(exp(free / tau) + sum_e exp((line_e - shift_e) / tau)) by `width` threads of a
+// warp, a power of two; all of them get it.
+__device__ __forceinline__ double log_sum(const double* line, long long stride, int n,
+                                          const double* shift, double free, double tau,
+                                          int width) {
+  int sub = threadIdx.x % width;
+  double per = 1.0 / tau, most = free * per, total = 0.0;
+  for (int e = sub; e < n; e += width) most = fmax(most, (line[e * stride] - shift[e]) * per);
+  for (int mask = 1; mask < width; mask <<= 1)
+    most = fmax(most, __shfl_xor_sync(0xffffffffu, most, mask));
+  most = most > -INFINITY ? most : 0.0;
+  for (int e = sub; e < n; e += width) total += exp((line[e * stride] - shift[e]) * per - most);
+  for (int mask = 1; mask < width; mask <<= 1)
+    total += __shfl_xor_sync(0xffffffffu, total, mask);
+  if (free > -INFINITY) total += exp(free * per - most);
+  return tau * (most + log(total));
+}
 
 // Sinkhorn's scaling with slack: alternately a_i = log(exp(u_i) + sum_j exp(s_ij - b_j)) and
 // the same for b_j, at temperatures that fall to 1, until a moves by less than `tol` or
-// `most` sweeps are done.  Four threads share a row or a column.  Any a and b leave the
+// `most` sweeps are done.  `width` threads share a row or a column.  Any a and b leave the
 // distribution as it is; good ones keep the sums near 1.  Strides are those of the scores.
-// Dynamic shared memory: n + k doubles.
+// Without u and v all nodes must be matched.  Dynamic shared memory: n + k doubles.
 extern "C" __global__ void scale(const double* __restrict__ scores, long long graph_stride,
                                  long long row_stride, long long column_stride,
                                  const double* __restrict__ u, const double* __restrict__ v,
-                                 int n, int k, int most, double tol, double* weights,
-                                 double* left, double* right, double* offsets) {
+                                 int n, int k, int width, int most, double tol,
+                                 double* weights, double* left, double* right,
+                                 double* offsets) {
   extern __shared__ double room[];
-  __shared__ double partial[32];
+  __shared__ double partial[64];
   double *a = room, *b = room + n;
   long long graph = blockIdx.x;
   const double* s = scores + graph * graph_stride;
-  u += graph * n;
-  v += graph * k;
-  int sub = threadIdx.x % 4, own = threadIdx.x / 4, step = blockDim.x / 4;
+  int own = threadIdx.x / width, step = blockDim.x / width;
+  bool is_first = threadIdx.x % width == 0;
   // The spread of the allowed scores decides where the temperature begins.
   double low = INFINITY, high = -INFINITY;
   for (int e = threadIdx.x; e < n * k; e += blockDim.x) {
@@ -173,42 +173,32 @@ extern "C" __global__ void scale(const double* __restrict__ scores, long long gr
   }
   if (threadIdx.x % 32 == 0) {
     partial[threadIdx.x / 32] = low;
-    partial[16 + threadIdx.x / 32] = high;
+    partial[32 + threadIdx.x / 32] = high;
   }
   for (int j = threadIdx.x; j < k; j += blockDim.x) b[j] = 0.0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) a[i] = 0.0;
   __syncthreads();
   for (int w = 0; w < blockDim.x / 32; ++w) {
     low = fmin(low, partial[w]);
-    high = fmax(high, partial[16 + w]);
+    high = fmax(high, partial[32 + w]);
   }
   double tau = high > low && most > 1 ? fmax(1.0, 0.25 * (high - low)) : 1.0;
   for (int sweep = 0; sweep < most; ++sweep) {
-    double moved = 0.0, per = 1.0 / tau;
+    double moved = 0.0;
     for (int i0 = 0; i0 < n; i0 += step) {
       int i = min(i0 + own, n - 1);
-      LogSum sum = {-INFINITY, 0.0};
-      if (sub == 0) sum.add(u[i] * per);
-      for (int j = sub; j < k; j += 4)
-        sum.add((s[i * row_stride + j * column_stride] - b[j]) * per);
-      sum.join(1);
-      sum.join(2);
-      double found = tau * sum.log_total();
+      double free = free_score(u, graph * n + i);
+      double found = log_sum(s + i * row_stride, column_stride, k, b, free, tau, width);
       moved = fmax(moved, fabs(found - a[i]));
       __syncwarp();
-      if (sub == 0 && i0 + own < n) a[i] = found;
+      if (is_first && i0 + own < n) a[i] = found;
     }
     __syncthreads();
     for (int j0 = 0; j0 < k; j0 += step) {
       int j = min(j0 + own, k - 1);
-      LogSum sum = {-INFINITY, 0.0};
-      if (sub == 0) sum.add(v[j] * per);
-      for (int i = sub; i < n; i += 4)
-        sum.add((s[i * row_stride + j * column_stride] - a[i]) * per);
-      sum.join(1);
-      sum.join(2);
-      double found = tau * sum.log_total();
-      if (sub == 0 && j0 + own < k) b[j] = found;
+      double free = free_score(v, graph * k + j);
+      double found = log_sum(s + j * column_stride, row_stride, n, a, free, tau, width);
+      if (is_first && j0 + own < k) b[j] = found;
     }
     for (int mask = 16; mask; mask >>= 1)
       moved = fmax(moved, __shfl_xor_sync(0xffffffffu, moved, mask));
@@ -223,8 +213,10 @@ extern "C" __global__ void scale(const double* __restrict__ scores, long long gr
     int i = e / k, j = e % k;
     weights[graph * n * k + e] = exp(s[i * row_stride + j * column_stride] - a[i] - b[j]);
   }
-  for (int i = threadIdx.x; i < n; i += blockDim.x) left[graph * n + i] = exp(u[i] - a[i]);
-  for (int j = threadIdx.x; j < k; j += blockDim.x) right[graph * k + j] = exp(v[j] - b[j]);
+  for (int i = threadIdx.x; i < n; i += blockDim.x)
+    left[graph * n + i] = exp(free_score(u, graph * n + i) - a[i]);
+  for (int j = threadIdx.x; j < k; j += blockDim.x)
+    right[graph * k + j] = exp(free_score(v, graph * k + j) - b[j]);
   if (threadIdx.x == 0) {
     double total = 0.0;
     for (int i = 0; i < n; ++i) total += a[i];
@@ -479,7 +471,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < K; ++i) w[i][j] *= per;
     product *= sum;  // of at most eight factors, all sums of rows that sum to one
-    is_free |= u[graph * K + j] > -INFINITY || v[graph * K + j] > -INFINITY;
+    is_free |= fmax(free_score(u, graph * K + j), free_score(v, graph * K + j)) > -INFINITY;
     alone_left[graph * K + j] = alone_right[graph * K + j] = 0.0;
   }
   table[0] = 1.0;
@@ -711,7 +703,7 @@ extern "C" __global__ void finish_row(const double* __restrict__ weights,
 #define PAIRS (C / 2)
 #define PATTERNS (32 / G)
 #define LANE_ROWS (PATTERNS == 32 ? 5 : PATTERNS == 16 ? 4 : PATTERNS == 8 ? 3 : 2)
-#define MAX_SLOW 12
+#define MAX_SLOW 10
 // Sums are computed anew when a slow row of this number or above flips: against drift.
 #define REFRESH 7
 
@@ -765,14 +757,15 @@ __device__ __forceinline__ void flip(Walk& w, const Real* twice) {
   for (int c = 0; c < C; ++c) w.s[c] = SIGN > 0 ? w.s[c] + twice[c] : w.s[c] - twice[c];
 }
 
-__device__ __forceinline__ void flip_slow(Walk& w, Real (*acc)[C], const Real* rows, int t,
+// Flips slow row t, and adds to `acc` what its sign was in.
+__device__ __forceinline__ void flip_slow(Walk& w, Real* acc, const Real* rows, int t,
                                           unsigned& slow) {
   double sign = slow >> t & 1 ? -1.0 : 1.0;
   slow ^= 1u << t;
   const Real* twice = rows + (3 + t) * CG;
 #pragma unroll
   for (int c = 0; c < C; ++c) {
-    acc[t][c] = acc[t][c] + (2.0 * sign) * (w.even[c] + w.odd[c]);
+    acc[c] = acc[c] + (2.0 * sign) * (w.even[c] + w.odd[c]);
     w.s[c] = w.s[c] - sign * twice[c];
   }
 }
@@ -815,12 +808,14 @@ extern "C" __global__ void __launch_bounds__(32)
   unsigned pattern = threadIdx.x / G, slow = 0;
   unsigned long long high = first + blockIdx.x;
   Walk w;
-  Real acc[MAX_SLOW][C];
+  // The first slow row flips as often as all others together: its sums stay in registers.
+  Real first_acc[C], acc[MAX_SLOW - 1][C];
 #pragma unroll
-  for (int c = 0; c < C; ++c) w.even[c] = w.odd[c] = w.second[c] = real(0.0, 0.0);
-  for (int t = 0; t < n_slow; ++t)
+  for (int c = 0; c < C; ++c)
+    w.even[c] = w.odd[c] = w.second[c] = first_acc[c] = real(0.0, 0.0);
+  for (int t = 1; t < n_slow; ++t)
 #pragma unroll
-    for (int c = 0; c < C; ++c) acc[t][c] = real(0.0, 0.0);
+    for (int c = 0; c < C; ++c) acc[t - 1][c] = real(0.0, 0.0);
   add_rows(w, rows, n_slow, slow, pattern, high);
   unsigned n_rounds = 1u << (n_slow - 1);
   const Real *row_1 = rows + CG, *row_2 = rows + 2 * CG;
@@ -833,7 +828,7 @@ extern "C" __global__ void __launch_bounds__(32)
     add_products<1, 1, -1>(w);
     flip<1>(w, row_1);
     add_products<0, -1, 1>(w);
-    flip_slow(w, acc, rows, 0, slow);
+    flip_slow(w, first_acc, rows, 0, slow);
     add_products<0, 1, -1>(w);
     flip<-1>(w, row_1);
     add_products<1, -1, 1>(w);
@@ -843,7 +838,7 @@ extern "C" __global__ void __launch_bounds__(32)
     add_products<0, -1, -1>(w);
     if (round == n_rounds) break;
     int t = __ffs(round);
-    flip_slow(w, acc, rows, t, slow);
+    flip_slow(w, acc[t - 1], rows, t, slow);
     if (t >= REFRESH) add_rows(w, rows, n_slow, slow, pattern, high);
   }
   double sign = (__popc(pattern) + __popcll(high)) & 1 ? -1.0 : 1.0;
@@ -861,7 +856,8 @@ extern "C" __global__ void __launch_bounds__(32)
       out[2 * CG + c] = second_row;
     }
     for (int t = 0; t < n_slow; ++t) {
-      Real mine = sign * acc[t][c] + (slow >> t & 1 ? -1.0 : 1.0) * all;
+      Real own = t ? acc[t - 1][c] : first_acc[c];
+      Real mine = sign * own + (slow >> t & 1 ? -1.0 : 1.0) * all;
       Real total = sum_patterns(mine);
       if (writes) out[(3 + t) * CG + c] = total;
     }

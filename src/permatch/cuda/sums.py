@@ -6,10 +6,10 @@ staying unmatched (b, n) and (b, k).  The columns should be the smaller side.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
+from typing import NamedTuple
 
-from permatch.cuda.driver import Device, Int32, Pointer, Record
+from permatch.cuda.driver import Device, Int32, Kernel, Pointer, Record
 from permatch.errors import SizeLimitError
 
 #: Perfect squares from this size on are summed by Glynn's formula.
@@ -34,10 +34,12 @@ _THREADS = 256
 _STATIC_SHARED = 4096
 
 Allocate = Callable[[int], Pointer]
+#: Returns where answers go.  It is called as late as possible: what it allocates is
+#: allocated while the device computes.
+Prepare = Callable[[], "Sums"]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Scaled weights of b problems, and directions of their scores (0: none)."""
 
     n_graphs: int
@@ -70,8 +72,7 @@ class Batch:
             return pointer + 8 * first * n_each if pointer else 0
 
         n, k = self.n, self.k
-        return replace(
-            self,
+        return self._replace(
             n_graphs=last - first,
             weights=shifted(self.weights, n * k),
             left=shifted(self.left, n),
@@ -82,8 +83,7 @@ class Batch:
         )
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """Where the answers go: with directions, the derivatives of the answers.
 
     `totals` (b,) are sums over all matchings, with `offsets` their logarithms plus these,
@@ -133,18 +133,24 @@ def scale(
     n_sweeps: int = SWEEPS,
     stream: int = 0,
 ) -> None:
-    """Fill the weights of a batch, and the logarithms (b,) its sums were divided by."""
+    """Fill the weights of a batch, and the logarithms (b,) its sums were divided by.
+
+    Scores of staying unmatched that are 0 pointers: all nodes must be matched.
+    """
     n, k = batch.n, batch.k
     if (most := (device.max_shared - _STATIC_SHARED) // 8) < n + k:
         raise SizeLimitError(
             f"on this GPU graphs may have at most {most:,} nodes on both sides together; "
             f"got {n + k:,}. Use the processor."
         )
-    n_threads = 32 if n * k <= 256 else 128
+    if batch.n_graphs <= device.n_processors:  # quick for one; a warp per row or column
+        width, n_threads = 32, min(1024, 32 * max(n, k))
+    else:  # quick for many
+        width, n_threads = 4, 32 if n * k <= 256 else 128
     device.kernel("scale", DUAL=0, KERNELS=1)(
-        (batch.n_graphs,), n_threads, scores, *strides, *unmatched, Int32(n), Int32(k),
-        Int32(n_sweeps), _SCALE_TOL, batch.weights, batch.left, batch.right, offsets,
-        shared=8 * (n + k), stream=stream,
+        (batch.n_graphs, 1, 1), n_threads, scores, *strides, *unmatched, Int32(n), Int32(k),
+        Int32(width), Int32(n_sweeps), _SCALE_TOL, batch.weights, batch.left, batch.right,
+        offsets, shared=8 * (n + k), stream=stream,
     )  # fmt: skip
 
 
@@ -160,7 +166,7 @@ def sum_small(
 ) -> None:
     """Sum small squares whose nodes are all matched, from their scores: logarithms."""
     device.kernel("small", DUAL=0, KERNELS=2, K=size)(
-        (-(-n_graphs // 32),), 32, scores, *strides, *unmatched, n_graphs, out.told,
+        (-(-n_graphs // 32), 1, 1), 32, scores, *strides, *unmatched, n_graphs, out.told,
         out.marginals, out.left, out.right, shared=32 * 8 << size, stream=stream,
     )  # fmt: skip
 
@@ -168,7 +174,7 @@ def sum_small(
 def sum_subsets(
     device: Device,
     batch: Batch,
-    out: Sums,
+    prepare: Prepare,
     allocate: Allocate,
     stream: int = 0,
     on_launch: Callable[[float], None] | None = None,
@@ -179,6 +185,7 @@ def sum_subsets(
     `on_launch` is called with the share that is done where there are several launches;
     `find_free` returns the bytes that can be had; default: what the driver calls free.
     """
+    out = prepare()
     if batch.k <= FEW_COLUMNS:
         _sum_few_columns(device, batch, out, allocate, stream)
         return
@@ -213,7 +220,7 @@ def _sum_few_columns(
     if batch.is_perfect and batch.is_dual and k <= FEWEST_COLUMNS:
         kernel = device.kernel("perfect", DUAL=1, KERNELS=2, K=k)
         kernel(
-            (-(-batch.n_graphs // 4),), 128, batch.weights, batch.left, batch.right,
+            (-(-batch.n_graphs // 4), 1, 1), 128, batch.weights, batch.left, batch.right,
             batch.d_scores, batch.n_graphs, out.told, out.marginals, out.left, out.right,
             stream=stream,
         )  # fmt: skip
@@ -233,9 +240,9 @@ def _sum_few_columns(
         some = batch.some(first, min(first + at_once, batch.n_graphs))
         into = out.some(first, n, k)
         kernel(
-            (some.n_graphs,), n_threads, some.weights, some.left, some.right, some.d_scores,
-            some.d_left, some.d_right, Int32(n), tables, into.told, into.marginals,
-            into.left, into.right, shared=shared, stream=stream,
+            (some.n_graphs, 1, 1), n_threads, some.weights, some.left, some.right,
+            some.d_scores, some.d_left, some.d_right, Int32(n), tables, into.told,
+            into.marginals, into.left, into.right, shared=shared, stream=stream,
         )  # fmt: skip
 
 
@@ -254,7 +261,7 @@ def _sum_many_columns(
     ahead = here + n_graphs * table
     n_blocks = -(-(1 << k) // _THREADS)
     totals = partial + size * n_graphs * n_blocks * (k + 1)
-    grid = (n_blocks, n_graphs)
+    grid = (n_blocks, n_graphs, 1)
     weights = batch.weights, batch.left, batch.d_scores, batch.d_left
     begin(grid, _THREADS, batch.right, batch.d_right, *sizes, forward, ahead, stream=stream)
     for i in range(n):
@@ -266,15 +273,14 @@ def _sum_many_columns(
             stream=stream,
         )  # fmt: skip
         finish_row(
-            (k + 1, n_graphs), 32, *weights, *sizes, row, Int32(n_blocks), partial, totals,
-            out.told, out.marginals, out.left, out.right, stream=stream,
+            (k + 1, n_graphs, 1), 32, *weights, *sizes, row, Int32(n_blocks), partial,
+            totals, out.told, out.marginals, out.left, out.right, stream=stream,
         )  # fmt: skip
         if i < n:
             ahead, here = here, ahead
 
 
-@dataclass(frozen=True)
-class GlynnPlan:
+class GlynnPlan(NamedTuple):
     """How the signs of the rows of a square are shared out."""
 
     size: int
@@ -289,7 +295,6 @@ class GlynnPlan:
         return self.size * self.columns * self.threads
 
 
-@cache
 def plan_glynn(size: int, n_graphs: int, n_processors: int, *, is_dual: bool) -> GlynnPlan:
     """Share out the rows so that there are enough warps, each with enough to do.
 
@@ -307,10 +312,53 @@ def plan_glynn(size: int, n_graphs: int, n_processors: int, *, is_dual: bool) ->
     return GlynnPlan(size, columns, threads, n_free - n_high, n_high)
 
 
+class _Launches(NamedTuple):
+    """The launches of Glynn's formula for some number of squares, wherever they lie."""
+
+    walk: Kernel
+    add: Kernel
+    finish: Kernel
+    n_slow: Int32
+    n_at_once: int  # graphs
+    n_launches: int  # for that many graphs
+    n_blocks: int  # of a launch, per graph
+    n_runs: int  # of blocks that are added up together
+    entries: int  # numbers that a block leaves behind
+    partial_bytes: int
+    total_bytes: int
+
+
+@lru_cache(maxsize=256)
+def _plan_launches(device: Device, size: int, n_graphs: int, is_dual: bool) -> _Launches:
+    n_at_once = min(n_graphs, _GRAPHS)
+    plan = plan_glynn(size, n_at_once, device.n_processors, is_dual=is_dual)
+    n_blocks = min(1 << plan.n_high, _BLOCKS)
+    per_block = (16 if is_dual else 8) * plan.entries
+    n_at_once = min(n_at_once, max(1, _PARTIAL_BYTES // (per_block * (n_blocks + _RUNS))))
+    macros = {
+        "DUAL": int(is_dual),
+        "KERNELS": 3,
+        "M": size,
+        "C": plan.columns,
+        "G": plan.threads,
+    }
+    return _Launches(
+        *(device.kernel(name, **macros) for name in ("glynn", "add_blocks", "finish")),
+        n_slow=Int32(plan.n_slow),
+        n_at_once=n_at_once,
+        n_launches=(1 << plan.n_high) // n_blocks,
+        n_blocks=n_blocks,
+        n_runs=min(_RUNS, n_blocks),
+        entries=plan.entries,
+        partial_bytes=n_at_once * per_block * n_blocks,
+        total_bytes=n_at_once * per_block * _RUNS,
+    )
+
+
 def sum_signs(
     device: Device,
     batch: Batch,
-    out: Sums,
+    prepare: Prepare,
     allocate: Allocate,
     stream: int = 0,
     on_launch: Callable[[float], None] | None = None,
@@ -320,36 +368,23 @@ def sum_signs(
     Without offsets, totals are permanents times ``2**(size - 1)``.  `on_launch` is called
     with the share that is done after every launch that takes long, when it is complete.
     """
-    size = batch.k
-    n_at_once = min(batch.n_graphs, _GRAPHS)
-    plan = plan_glynn(size, n_at_once, device.n_processors, is_dual=batch.is_dual)
-    n_blocks = min(1 << plan.n_high, _BLOCKS)
-    per_graph = batch.real_bytes * plan.entries * (n_blocks + _RUNS)
-    n_at_once = min(n_at_once, max(1, _PARTIAL_BYTES // per_graph))
-    macros = {
-        "DUAL": int(batch.is_dual),
-        "KERNELS": 3,
-        "M": size,
-        "C": plan.columns,
-        "G": plan.threads,
-    }
-    walk, add, finish = (
-        device.kernel(name, **macros) for name in ("glynn", "add_blocks", "finish")
-    )
-    partial = allocate(n_at_once * batch.real_bytes * plan.entries * n_blocks)
-    totals = allocate(n_at_once * batch.real_bytes * plan.entries * _RUNS)
-    n_runs = min(_RUNS, n_blocks)
+    size, n_graphs = batch.k, batch.n_graphs
+    if not n_graphs:
+        return
+    plan = _plan_launches(device, size, n_graphs, batch.is_dual)
+    partial, totals = allocate(plan.partial_bytes), allocate(plan.total_bytes)
+    out: Sums | None = None
+    n_runs, n_blocks, n_at_once = plan.n_runs, plan.n_blocks, plan.n_at_once
     per_run = -(-n_blocks // n_runs)
-    n_launches = (1 << plan.n_high) // n_blocks
-    n_done, n_all = 0, n_launches * -(-batch.n_graphs // n_at_once)
-    for first in range(0, batch.n_graphs, n_at_once):
-        some = batch.some(first, min(first + n_at_once, batch.n_graphs))
-        for launch in range(n_launches):
-            walk(
-                (n_blocks, some.n_graphs), 32, some.weights, some.d_scores,
-                Int32(plan.n_slow), launch * n_blocks, partial, stream=stream,
+    n_done, n_all = 0, plan.n_launches * -(-n_graphs // n_at_once)
+    for first in range(0, n_graphs, n_at_once):
+        some = batch.some(first, min(first + n_at_once, n_graphs))
+        for launch in range(plan.n_launches):
+            plan.walk(
+                (n_blocks, some.n_graphs, 1), 32, some.weights, some.d_scores, plan.n_slow,
+                launch * n_blocks, partial, stream=stream,
             )  # fmt: skip
-            add(
+            plan.add(
                 (-(-plan.entries // 128), n_runs, some.n_graphs), 128, partial,
                 Int32(n_blocks), Int32(per_run), Int32(launch == 0), totals, stream=stream,
             )  # fmt: skip
@@ -358,9 +393,10 @@ def sum_signs(
                 device.synchronize(stream)  # Ctrl-C is heard between launches
                 if on_launch is not None:
                     on_launch(n_done / n_all)
+        out = prepare() if out is None else out
         into = out.some(first, size, size)
-        finish(
-            (some.n_graphs,), 512 if n_runs > 1 else 128, some.weights, some.left,
+        plan.finish(
+            (some.n_graphs, 1, 1), 512 if n_runs > 1 else 128, some.weights, some.left,
             some.right, some.d_scores, totals, Int32(n_runs), into.told, into.marginals,
             into.left, into.right, stream=stream,
         )  # fmt: skip

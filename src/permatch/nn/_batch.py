@@ -34,26 +34,31 @@ class Batch(NamedTuple):
     ----------
     scores : Tensor of shape (b, n, k)
         Log-weights.
-    left, right : Tensor of shape (b, n), (b, k)
-        Scores of staying unmatched.
+    left, right : Tensor of shape (b, n), (b, k), or None
+        Scores of staying unmatched; None: squares all of whose nodes must be matched.
     shape : tuple of int
         The batch dimensions that were given.
     is_edge : Tensor of shape (b, n, k), or None
         The mask.
     is_left, is_right : Tensor of shape (b, n), (b, k), or None
         Nodes that are not padding; None: all.
-    is_perfect : bool
-        Whether graphs are known to be squares all of whose nodes must be matched.
     """
 
     scores: Tensor
-    left: Tensor
-    right: Tensor
+    left: Tensor | None
+    right: Tensor | None
     shape: tuple[int, ...]
-    is_edge: Tensor | None
-    is_left: Tensor | None
-    is_right: Tensor | None
-    is_perfect: bool = False
+    is_edge: Tensor | None = None
+    is_left: Tensor | None = None
+    is_right: Tensor | None = None
+
+    @property
+    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores, and those of staying unmatched."""
+        if self.left is None or self.right is None:
+            must = must_be_matched(self.scores)
+            return self.scores, must, must
+        return self.scores, self.left, self.right
 
 
 def as_batch(
@@ -70,6 +75,8 @@ def as_batch(
             f"right node; got shape {tuple(scores.shape)}."
         )
     n, k = scores.shape[-2:]
+    if n == k and unmatched_left is None and unmatched_right is None and mask is None:
+        return _perfect(scores, n)
     if mask is not None:
         _check_mask(mask, scores)
     sides = [
@@ -87,16 +94,27 @@ def as_batch(
         for values, nodes in zip(sides, (n, k), strict=True)
     ]
     if mask is None:
-        if n == k and own == [None, None]:
-            must = _default(table, n, k)
-            return Batch(table, must, must, shape, None, None, None, is_perfect=True)
         left, right = (
             _default(table, nodes, others) if values is None else values
             for values, nodes, others in zip(own, (n, k), (k, n), strict=True)
         )
-        return Batch(table, left, right, shape, None, None, None)
+        return Batch(table, left, right, shape)
     is_edge = mask.expand(*shape, n, k).reshape(size, n, k)
     return _masked(table, own[0], own[1], shape, is_edge)
+
+
+def _perfect(scores: Tensor, n: int) -> Batch:
+    """Return squares whose nodes must all be matched."""
+    shape = scores.shape[:-2]
+    table = scores.to(torch.float64)
+    if len(shape) != 1:
+        table = table.reshape(math.prod(shape), n, n)
+    return Batch(table, None, None, shape)
+
+
+def must_be_matched(table: Tensor) -> Tensor:
+    """Return the scores (b, n) of staying unmatched on either side of perfect squares."""
+    return _default(table, table.shape[1], table.shape[2])
 
 
 def _default(table: Tensor, nodes: int, others: int) -> Tensor:
@@ -145,8 +163,6 @@ def _batch_shape(
 ) -> tuple[int, ...]:
     n, k = scores.shape[-2:]
     shapes = [scores.shape[:-2]]
-    if mask is None and sides == (None, None):
-        return tuple(shapes[0])
     if mask is not None:
         shapes.append(mask.shape[:-2])
     for values, nodes, name in zip(sides, (n, k), ("left", "right"), strict=True):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 
@@ -42,17 +41,21 @@ _SECONDS_PER_TERM = 3e-13
 _ARENA = 8 << 20
 
 
-def infer(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Answer:
+def infer(
+    scores: Tensor,
+    unmatched_left: Tensor | None = None,
+    unmatched_right: Tensor | None = None,
+) -> Answer:
     """Return log-partitions, marginals and the probabilities of staying unmatched.
 
     Takes scores (b, n, k) and the scores of staying unmatched (b, n) and (b, k), ``-inf``
-    where a node must be matched, all float64 on one CUDA device.  Exact: by positive sums
-    over sets of columns, or by Glynn's formula for perfect squares from 9 nodes, whose
-    residual is checked.
+    where a node must be matched, all float64 on one CUDA device; without them all nodes of
+    squares must be.  Exact: by positive sums over sets of columns, or by Glynn's formula
+    for perfect squares from 9 nodes, whose residual is checked.
     """
-    if not scores.shape[0] or not min(scores.shape[1:]):
-        return _without_edges(scores, unmatched_left, unmatched_right)
     problem = _Problem.of(scores, unmatched_left, unmatched_right)
+    if not scores.numel():
+        return _without_edges(*problem.filled())
     return problem.turned(problem.solved(None))
 
 
@@ -86,35 +89,40 @@ def _without_edges(scores: Tensor, left: Tensor, right: Tensor) -> Answer:
     return total, torch.zeros_like(scores), *ones
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """A batch whose columns are its smaller side."""
+class _Problem(NamedTuple):
+    """A batch whose columns are its smaller side; None: all nodes must be matched."""
 
     scores: Tensor
-    left: Tensor
-    right: Tensor
-    is_turned: bool
+    left: Tensor | None
+    right: Tensor | None
+    shape: tuple[int, int, int]
+    is_turned: bool = False
 
     @classmethod
-    def of(cls, scores: Tensor, left: Tensor, right: Tensor) -> _Problem:
-        is_turned = scores.shape[2] > scores.shape[1]
-        if is_turned:
-            scores, left, right = scores.mT, right, left
-        return cls(scores, left.contiguous(), right.contiguous(), is_turned)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        n_graphs, n, k = self.scores.shape
-        return n_graphs, n, k
+    def of(cls, scores: Tensor, left: Tensor | None, right: Tensor | None) -> _Problem:
+        n_graphs, n, k = scores.shape
+        if left is None or right is None:
+            return cls(scores, None, None, (n_graphs, n, k))
+        left, right = left.contiguous(), right.contiguous()
+        if k > n:
+            return cls(scores.mT, right, left, (n_graphs, k, n), is_turned=True)
+        return cls(scores, left, right, (n_graphs, n, k))
 
     def take(self, chosen: Tensor) -> _Problem:
         """Return some of the graphs."""
-        return replace(
-            self,
-            scores=self.scores[chosen],
-            left=self.left[chosen],
-            right=self.right[chosen],
+        scores = self.scores[chosen]
+        left, right = (
+            None if own is None else own[chosen] for own in (self.left, self.right)
         )
+        shape = len(scores), *self.shape[1:]
+        return _Problem(scores, left, right, shape, self.is_turned)
+
+    def filled(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores and those of staying unmatched."""
+        if self.left is None or self.right is None:
+            must = self.scores.new_full(self.scores.shape[:2], -math.inf)
+            return self.scores, must, must
+        return self.scores, self.left, self.right
 
     def turned(self, answer: Answer) -> Answer:
         """Return an answer with the sides as they were given."""
@@ -169,6 +177,8 @@ class _Problem:
         return worst <= self._tol
 
     def _is_perfect(self) -> bool:
+        if self.left is None or self.right is None:
+            return True
         is_free = (self.left > -math.inf).any() | (self.right > -math.inf).any()
         return not bool(is_free)
 
@@ -198,7 +208,7 @@ class _Problem:
         from permatch.nn._engines import infer, tangents
         from permatch.nn._values import check_values
 
-        given = self.scores, self.left, self.right
+        given = self.filled()
         check_values(*given)
         arrays = [tensor.detach().cpu().contiguous().numpy() for tensor in given]
         n_jobs = torch.get_num_threads()
@@ -206,9 +216,7 @@ class _Problem:
         if direction is not None:
             along = [
                 torch.where(z > -math.inf, v, 0.0).cpu().contiguous().numpy()
-                for z, v in zip(
-                    given, (direction.scores, direction.left, direction.right), strict=True
-                )
+                for z, v in zip(given, direction.filled(), strict=True)
             ]
             parts = zip(found[1:], along, strict=True)
             slope = sum((p * v).reshape(len(p), -1).sum(axis=1) for p, v in parts)
@@ -222,16 +230,10 @@ class _Problem:
     def _summed_small(self) -> tuple[Answer, Tensor]:
         """Return an answer for small squares and its residuals (b,)."""
         n_graphs, _, k = self.shape
-        with torch.cuda.device(self.scores.device):
+        with _on(self.scores.device) as stream:
             answer, residuals = self._unanswered()
-            sum_small(
-                require_device(),
-                *self._pointers,
-                n_graphs,
-                k,
-                _sums_in(answer, residuals, 0),
-                stream=torch.cuda.current_stream().cuda_stream,
-            )
+            out = _sums_in(answer, residuals, 0)
+            sum_small(require_device(), *self._pointers, n_graphs, k, out, stream=stream)
         return answer, residuals
 
     def _summed(
@@ -243,37 +245,46 @@ class _Problem:
     ) -> tuple[Answer, Tensor]:
         """Return an answer and its residuals (b,)."""
         n_graphs, n, k = self.shape
-        with torch.cuda.device(self.scores.device):
-            device, stream = require_device(), torch.cuda.current_stream().cuda_stream
-            answer, residuals = self._unanswered()
-            room = _Room(self.scores.device)
+        found: list[tuple[Answer, Tensor]] = []
+
+        def prepare() -> Sums:
+            found.append(self._unanswered())
+            return _sums_in(*found[0], offsets)
+
+        with _on(self.scores.device) as stream:
+            device, room = require_device(), _Room(self.scores.device)
             sizes = (n_graphs * n * k, n_graphs * n, n_graphs * k, n_graphs)
             weights, left, right, offsets = room.divided(sizes)
             batch = Batch(n_graphs, n, k, weights, left, right, is_perfect)
             scale(device, *self._pointers, batch, offsets, n_sweeps=n_sweeps, stream=stream)
             if direction is not None:
-                steps = direction.scores.contiguous(), direction.left, direction.right
-                names = "d_scores", "d_left", "d_right"
-                along = (step.data_ptr() for step in steps)
-                batch = replace(batch, **dict(zip(names, along, strict=True)))
+                d_scores, d_left, d_right = direction.filled()
+                d_scores = d_scores.contiguous()
+                batch = batch._replace(
+                    d_scores=d_scores.data_ptr(),
+                    d_left=d_left.data_ptr(),
+                    d_right=d_right.data_ptr(),
+                )
             more: dict[str, Any] = {}
             if sum_up is sum_subsets:
                 more["find_free"] = self._free_bytes
-            out = _sums_in(answer, residuals, offsets)
             with _shown(self.shape, sum_up is sum_signs) as show:
-                sum_up(device, batch, out, room, stream, show, **more)
-        return answer, residuals
+                sum_up(device, batch, prepare, room, stream, show, **more)
+        return found[0]
 
     @property
     def _pointers(self) -> tuple[Pointer, tuple[int, int, int], tuple[Pointer, Pointer]]:
         """Where the scores lie, their strides, and the scores of staying unmatched."""
-        scores = self.scores
-        strides = scores.stride(0), scores.stride(1), scores.stride(2)
-        return scores.data_ptr(), strides, (self.left.data_ptr(), self.right.data_ptr())
+        scores, left, right = self.scores, self.left, self.right
+        ends = 0, 0
+        if left is not None and right is not None:
+            ends = left.data_ptr(), right.data_ptr()
+        graph, row, column = scores.stride()
+        return scores.data_ptr(), (graph, row, column), ends
 
     def _unanswered(self) -> tuple[Answer, Tensor]:
         """Return room for an answer and its residuals (b,)."""
-        (n_graphs, n, k), new = self.shape, self.left.new_empty
+        (n_graphs, n, k), new = self.shape, self.scores.new_empty
         tables = new((n_graphs, n, k)), new((n_graphs, n)), new((n_graphs, k))
         return (new(n_graphs), *tables), new(n_graphs)
 
@@ -289,16 +300,33 @@ class _Problem:
         return (n + 3) * 16.0 * 2.0**k <= self._free_bytes() / 2
 
 
+def _on(device: torch.device) -> AbstractContextManager[int]:
+    """Make a device the current one; give its current stream."""
+    number = torch.cuda.current_device()
+    if device.index == number:
+        return nullcontext(torch._C._cuda_getCurrentRawStream(number))
+    return _on_another(device)
+
+
 @contextmanager
+def _on_another(device: torch.device) -> Iterator[int]:
+    with torch.cuda.device(device):
+        yield torch.cuda.current_stream().cuda_stream
+
+
 def _shown(
     shape: tuple[int, int, int], is_signed: bool
-) -> Iterator[Callable[[float], None] | None]:
-    """Yield what shows the share that is done, for long sums, to a person at a terminal."""
+) -> AbstractContextManager[Callable[[float], None] | None]:
+    """Give what shows the share that is done, for long sums, to a person at a terminal."""
     n_graphs, _, k = shape
     seconds = n_graphs * k * 2.0**k * _SECONDS_PER_TERM if is_signed else 0.0
-    if seconds < PATIENCE:
-        yield None
-        return
+    return nullcontext() if seconds < PATIENCE else _long_shown(n_graphs, k, seconds)
+
+
+@contextmanager
+def _long_shown(
+    n_graphs: int, k: int, seconds: float
+) -> Iterator[Callable[[float], None] | None]:
     with progress_bar(f"{n_graphs:,} graphs of {k} nodes", 100, seconds, None) as bar:
         yield None if bar is None else lambda share: bar(int(100 * share))
 

@@ -49,8 +49,8 @@ def _problem(batch: Batch) -> Any:
     from permatch.nn._values import check_values
     from permatch.scores import stacked_problem
 
-    check_values(batch.scores, batch.left, batch.right)
-    return stacked_problem(_array(batch.scores), _array(batch.left), _array(batch.right))
+    check_values(*batch.tables)
+    return stacked_problem(*map(_array, batch.tables))
 
 
 def _array(values: Tensor) -> Any:

@@ -1,6 +1,6 @@
 """The likelihood of whole graded lists as an operator of PyTorch.
 
-    scores (q, slate), grades (q, slate), -1 for padding
+    scores (q, slate), grades (q, slate), -inf for padding
     ->  losses (q,), slopes (q, slate), is_used (q,)
 
 The sums are those of `permatch.objectives.whole_list`, on the CPU; the gradient of a loss
@@ -61,7 +61,7 @@ def as_arguments(levels: str | tuple[float, ...]) -> tuple[str, list[float]]:
 
 
 def as_grades(y_pred: Tensor, y_true: Tensor, mask: Tensor | None, padding: int) -> Tensor:
-    """Return grades (..., slate) as float64, -1 for padding."""
+    """Return grades (..., slate) as float64, ``-inf`` for padding."""
     for name, values in (("y_true", y_true), ("mask", mask)):
         if values is None and name == "mask":
             continue
@@ -85,7 +85,7 @@ def as_grades(y_pred: Tensor, y_true: Tensor, mask: Tensor | None, padding: int)
                 f"{mask.dtype}. Use mask.bool()."
             )
         is_padding = is_padding | ~mask
-    return torch.where(is_padding, -1.0, y_true.to(torch.float64))
+    return torch.where(is_padding, -torch.inf, y_true.to(torch.float64))
 
 
 @torch.library.custom_op(
@@ -104,7 +104,7 @@ def whole_lists_op(
     from permatch.objectives.whole_list import WholeListLikelihood
 
     table, kinds = scores.detach().cpu().numpy(), grades.detach().cpu().numpy()
-    is_document = kinds != -1.0
+    is_document = kinds != -np.inf
     own, whole = table[is_document], kinds[is_document]
     _check(own, whole, len(values))
     grade_of = whole.astype(np.int64)

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from permatch.errors import DerivativeError, InvalidMatchingError
+from permatch.nn._batch import must_be_matched
 from permatch.nn._values import check_values
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -229,10 +230,25 @@ class _Tangents(torch.autograd.Function):
         return tangents(*problem, *_without_forbidden(problem, direction[3:]))
 
 
-def infer(scores: Tensor, unmatched_left: Tensor, unmatched_right: Tensor) -> Four:
-    """Return log-partitions (b,) and probabilities of a batch, differentiable."""
-    run = infer_op if torch.compiler.is_compiling() else _Infer.apply
-    return run(scores, unmatched_left, unmatched_right)
+def infer(scores: Tensor, left: Tensor | None, right: Tensor | None) -> Four:
+    """Return log-partitions (b,) and probabilities of a batch, differentiable.
+
+    `left` and `right` are the scores of staying unmatched; None: squares all of whose
+    nodes must be matched.
+    """
+    is_compiled = torch.compiler.is_compiling()
+    is_for_values = not is_compiled and torch.is_inference_mode_enabled()
+    if is_for_values and torch._C._are_functorch_transforms_active():
+        is_for_values = False
+    if is_for_values and scores.is_cuda:
+        from permatch.nn._cuda import infer
+
+        # Operators take longer to call than small graphs to solve.
+        return infer(scores, left, right)
+    if left is None or right is None:
+        left = right = must_be_matched(scores)
+    run = infer_op if is_compiled or is_for_values else _Infer.apply
+    return run(scores, left, right)
 
 
 def tangents(*given: Tensor) -> Three:

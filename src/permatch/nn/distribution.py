@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 _Distribution: Any = Distribution
 
 
+class _Scores(constraints.Constraint):
+    """Tables of numbers that may be infinite; unlike PyTorch's own, also of no graphs."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return which tables hold no NaN."""
+        return ~value.isnan().flatten(-2).any(dim=-1)
+
+
 class _Matchings(constraints.Constraint):
     """Whole numbers from -1 on, none but -1 twice in a row of the last dimension."""
 
@@ -71,7 +81,7 @@ class MatchingDistribution(_Distribution):
     torch.Size([3, 2])
     """
 
-    arg_constraints = {"scores": constraints.independent(constraints.real, 2)}
+    arg_constraints = {"scores": _Scores()}
     has_rsample = False
 
     def __init__(
@@ -180,13 +190,13 @@ class MatchingDistribution(_Distribution):
         found, batch = self._found, self._batch
         expected: Any = 0.0
         for values, p in zip(
-            (batch.scores, batch.left, batch.right),
+            batch.tables,
             (found.marginals, found.unmatched_left, found.unmatched_right),
             strict=True,
         ):
             own = values.reshape(p.shape)
             terms = torch.where(own > -torch.inf, own, 0.0) * p
-            expected = expected + terms.reshape(*batch.shape, -1).sum(dim=-1)
+            expected = expected + terms.flatten(len(batch.shape)).sum(dim=-1)
         return (found.log_partition - expected).to(self._dtype)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -91,21 +92,23 @@ def infer(
     (torch.Size([5, 2, 3]), torch.Size([5, 2]))
     """
     found = infer_batch(as_batch(scores, unmatched_left, unmatched_right, mask))
+    if scores.dtype == torch.float64:
+        return found
     return Inference(*(values.to(scores.dtype) for values in found))
 
 
 def infer_batch(batch: Batch) -> Inference:
     """Return what `infer` does, in float64."""
-    log_partition, *tables = infer_tensors(batch.scores, batch.left, batch.right)
-    shown = (batch.is_edge, batch.is_left, batch.is_right)
-    tables = [
-        table if is_shown is None else torch.where(is_shown, table, 0.0)
-        for table, is_shown in zip(tables, shown, strict=True)
-    ]
-    marginals, left, right = (
-        table.reshape(*batch.shape, *table.shape[1:]) for table in tables
-    )
-    return Inference(log_partition.reshape(batch.shape), marginals, left, right)
+    found = Inference(*infer_tensors(batch.scores, batch.left, batch.right))
+    shown = batch.is_edge, batch.is_left, batch.is_right
+    for name, is_shown in zip(Inference._fields[1:], shown, strict=True):
+        if is_shown is not None:
+            table = torch.where(is_shown, getattr(found, name), 0.0)
+            found = found._replace(**{name: table})
+    shape = batch.shape
+    if len(shape) == 1:
+        return found
+    return Inference(*(own.reshape(shape + own.shape[1:]) for own in found))
 
 
 def log_partition(
@@ -232,15 +235,17 @@ def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
         shape = torch.broadcast_shapes(matching.shape[:-1], batch.shape)
     except RuntimeError as err:
         raise InvalidMatchingError(
-            f"matching must have the batch dimensions of the scores, {batch.shape}, or "
-            f"further ones in front; got shape {tuple(matching.shape)}."
+            "matching must have the batch dimensions of the scores, "
+            f"{tuple(batch.shape)}, or further ones in front; got shape "
+            f"{tuple(matching.shape)}."
         ) from err
     matching = matching.to(torch.int64).expand(*shape, n)
     if batch.is_left is not None:
         matching = torch.where(batch.is_left.reshape(*batch.shape, n), matching, -1)
-    n_partners = count_partners(matching.reshape(-1, n), k).reshape(*shape, k)
+    flat = matching.reshape(math.prod(shape), n)
+    n_partners = count_partners(flat, k).reshape(*shape, k)
     is_matched = matching >= 0
-    if batch.is_perfect:  # nothing else to look at
+    if batch.left is None or batch.right is None:  # nothing else to look at
         total = _chosen(batch, matching, shape).sum(dim=-1)
         return total, is_matched.all(dim=-1) & (total > -torch.inf)
     total, is_possible = 0.0, True
@@ -250,7 +255,7 @@ def total_scores(batch: Batch, matching: Tensor) -> tuple[Tensor, Tensor]:
         (batch.right.reshape(*batch.shape, k), n_partners == 0, batch.is_right),
     ):
         if is_real is not None:
-            is_used = is_used & is_real.reshape(*batch.shape, -1)
+            is_used = is_used & is_real.reshape(*batch.shape, is_real.shape[1])
         is_forbidden = own == -torch.inf
         total = total + torch.where(is_used & ~is_forbidden, own, 0.0).sum(dim=-1)
         is_possible = is_possible & ~(is_used & is_forbidden).any(dim=-1)

@@ -99,7 +99,7 @@ class RankMatchLoss(torch.nn.Module):
         Value of every grade: itself, ``2^grade - 1``, or one number per grade from 0 on,
         non-decreasing.
     form : {"auto", "exact", "profile"}
-        The likelihood itself, its upper bound, which is cheaper on long lists with many
+        The likelihood itself, a lower bound of it, which is cheaper on long lists with many
         grades, or the likelihood for lists that are not too long and the bound for others.
     reduction : {"mean", "sum", "none"}
         The mean over lists, their sum, or one loss per list.  Lists of a single grade say
