@@ -13,6 +13,7 @@ from reproduce.commands.neural import neural
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
 from reproduce.commands.silhouettes import silhouettes
 from reproduce.commands.tracking import tracking
+from reproduce.commands.trees import trees
 
 PROGRAM = "python -m reproduce"
 
@@ -67,6 +68,7 @@ app.command(cls=Command)(linking)
 app.command(cls=Command)(tracking)
 app.command(cls=Command)(alpha)
 app.command(cls=Command)(neural)
+app.command(cls=Command)(trees)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

@@ -54,8 +54,8 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
     steps = _Steps(folder, None if data is None else str(data), is_quick, jobs)
     return [
         steps.letor("OHSUMED", "figure-2-ohsumed", 1.0),
-        steps.silhouettes("figure-3-left", 13.0),
-        steps.sample_size("figure-3-right", 3.0),
+        steps.silhouettes("figure-3-left", "same-landmarks", 20.0),
+        steps.sample_size("figure-3-right", 5.0),
         steps.runtime("table-1", 1.0),
         steps.house("house", 12.0),
         # Last, because few have these.
@@ -93,28 +93,30 @@ class _Steps:
         find = partial(find_folder, name, self.data)
         return Step(claim, minutes, find, make, judge, _missing_letor(name))
 
-    def silhouettes(self, claim: str, minutes: float) -> Step:
-        from reproduce.experiments import evidence, silhouette_sample_size
+    def silhouettes(self, claim: str, protocol: str, minutes: float) -> Step:
+        from reproduce.experiments import silhouette_sample_size as experiment
+
+        config = self._configure(experiment, protocol=protocol)
 
         def make() -> Part:
-            config = self._configure(silhouette_sample_size)
             return silhouettes_part(config, self.folder, self.is_quick, self.jobs)
 
         def judge(rows: Rows, summary: Rows) -> "list[Effect]":
-            return evidence.silhouette_effects(rows)
+            return experiment.judged(config, rows)
 
         return Step(claim, minutes, lambda: None, make, judge)
 
     def sample_size(self, claim: str, minutes: float) -> Step:
-        from reproduce.experiments import evidence, ohsumed_sample_size
+        from reproduce.experiments import ohsumed_sample_size as experiment
         from reproduce.experiments.letor_folds import find_folder
 
+        config = self._configure(experiment, data=self.data)
+
         def make() -> Part:
-            config = self._configure(ohsumed_sample_size, data=self.data)
             return sample_size_part(config, self.folder, self.is_quick, self.jobs)
 
         def judge(rows: Rows, summary: Rows) -> "list[Effect]":
-            return evidence.sample_size_effects(rows)
+            return experiment.judged(config, rows)
 
         find = partial(find_folder, "OHSUMED", self.data)
         return Step(claim, minutes, find, make, judge, _missing_letor("OHSUMED"))

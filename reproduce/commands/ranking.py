@@ -12,7 +12,16 @@ from reproduce.commands.ranking_parts import (
     runtime_part,
     sample_size_part,
 )
-from reproduce.commands.steps import Jobs, Out, Quick, Repeats, data_option, finish, need
+from reproduce.commands.steps import (
+    Jobs,
+    Out,
+    Quick,
+    Repeats,
+    RepeatsUntilSettled,
+    data_option,
+    finish,
+    need,
+)
 
 
 def check_dataset(name: str) -> str:
@@ -82,7 +91,7 @@ def ohsumed_sample_size(
     data: Data = None,
     quick: Quick = False,
     out: Out = Path("results"),
-    repeats: Repeats = None,
+    repeats: RepeatsUntilSettled = None,
     dataset: Dataset = "OHSUMED",
     jobs: Jobs = -1,
     seed: Seed = 0,

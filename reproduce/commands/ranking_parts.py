@@ -74,9 +74,7 @@ def sample_size_part(
         start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
         summarise=summarise,
         write=write,
-        report=lambda console, summary: report_sample_size(
-            console, config.n_repeats, summary
-        ),
+        report=report_sample_size,
     )
 
 

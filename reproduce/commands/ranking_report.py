@@ -119,9 +119,7 @@ def report_ranking(
     console.print(note + "\n")
 
 
-def report_sample_size(
-    console: Console, n_repeats: int, summary: list[dict[str, Any]]
-) -> None:
+def report_sample_size(console: Console, summary: list[dict[str, Any]]) -> None:
     """Print a line per number of subsets."""
     table = _table("subsets", "RankMatch", "DORM", "difference", "observations")
     by_key = {(line["n_subsets"], line["method"]): line for line in summary}
@@ -136,6 +134,7 @@ def report_sample_size(
             f"{model['n_observations']:,.0f}",
         )
     console.print(table)
+    n_repeats = max(line["n_repeats"] for line in summary)
     sizes = [line["detectable"] for line in summary if "detectable" in line]
     console.print(
         "\nNDCG@1 on test queries, mean over folds, +- standard deviation over "

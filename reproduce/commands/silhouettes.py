@@ -10,12 +10,13 @@ from rich.table import Table
 
 from permatch.cli.shared.options import Debug, make_folder
 from permatch.cli.shared.report import plural
+from permatch.errors import InvalidOptionError
 from reproduce.commands.steps import (
     Jobs,
     Out,
     Part,
     Quick,
-    Repeats,
+    RepeatsUntilSettled,
     draw,
     finish,
     need,
@@ -34,11 +35,30 @@ _HEADINGS = {
 _FIELDS = ["n", "method", "mean", "spread", "n_repeats", "seconds", "n_evaluations"]
 
 
+def check_protocol(name: str) -> str:
+    """Return the name of a protocol that there is."""
+    from reproduce.experiments.silhouette_protocols import PROTOCOLS
+
+    if name not in PROTOCOLS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(PROTOCOLS)}.")
+    return name
+
+
 def silhouettes(
     quick: Quick = False,
     out: Out = Path("results"),
     jobs: Jobs = -1,
-    repeats: Repeats = None,
+    repeats: RepeatsUntilSettled = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol",
+            metavar="NAME",
+            help="What is learned from: same-landmarks (as in the paper), new-landmarks or "
+            "other-silhouette.",
+            callback=check_protocol,
+        ),
+    ] = "same-landmarks",
     image: Annotated[
         Path | None,
         typer.Option(
@@ -47,23 +67,40 @@ def silhouettes(
             help="Image to use instead of the horse: an object on a plain background.",
         ),
     ] = None,
+    others: Annotated[
+        Path | None,
+        typer.Option(
+            "--others",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Folder of images to learn from (--protocol other-silhouette), such as "
+            "the other animals of a class. Default: dingbats.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Learn to match points on sheared silhouettes (the paper's Figure 3, left).
+    r"""Learn to match points on sheared silhouettes (the paper's Figure 3, left).
 
     For each number of training pairs, MAP and max-margin learn from the same
     pairs, choose alpha on as many validation pairs, and are tested on 500 more.
     Unweighted features are the baseline.
 
-    Writes the rows (silhouettes.jsonl), the figure (.png, .svg) and the summary
-    (.csv).  You can stop at any time with Ctrl-C; the same command resumes,
-    also with more repeats.
+    In the paper all pairs show the same landmarks, so a learner may know the
+    points it is tested on.  Two more protocols learn from something else, and
+    are tested on the same pairs: new-landmarks, on other points of the same
+    outline; other-silhouette, on other outlines, drawn anew in every repeat.
+
+    Writes the rows (silhouettes.jsonl, or silhouettes-new-landmarks.jsonl), the
+    figure (.png, .svg) and the summary (.csv).  You can stop at any time with
+    Ctrl-C; the same command resumes, also with more repeats.
 
     [bold]Examples[/bold]
 
       python -m reproduce silhouettes --quick
-      python -m reproduce silhouettes --repeats 10 --out horse
-      python -m reproduce silhouettes --image cat.png --out cat
+      python -m reproduce silhouettes --protocol new-landmarks
+      python -m reproduce silhouettes --image cat.png --others cats \
+        --protocol other-silhouette --out cat
     """
     from reproduce.experiments.silhouette_sample_size import Config
 
@@ -73,6 +110,13 @@ def silhouettes(
         config = replace(config, n_repeats=repeats)
     if image is not None:
         config = replace(config, image=str(image))
+    if others is not None and protocol != "other-silhouette":
+        raise InvalidOptionError(
+            f"--others is for --protocol other-silhouette; got --protocol {protocol}. Add "
+            "--protocol other-silhouette, or drop --others."
+        )
+    folder_of_others = None if others is None else str(others)
+    config = replace(config, protocol=protocol, others=folder_of_others)
     finish(silhouettes_part(config, make_folder(out), quick, jobs))
 
 
@@ -81,14 +125,16 @@ def silhouettes_part(config: "Config", folder: Path, is_quick: bool, jobs: int) 
     from permatch.plots import learning_curve
     from reproduce.experiments.silhouette_sample_size import run, summarise
 
-    stem = folder / ("silhouettes-quick" if is_quick else "silhouettes")
+    is_usual = config.protocol == type(config).protocol
+    name = "silhouettes" if is_usual else f"silhouettes-{config.protocol}"
+    stem = folder / (f"{name}-quick" if is_quick else name)
 
     def write(rows: list[dict[str, Any]], summary: list[dict[str, Any]]) -> None:
         write_csv(stem.with_suffix(".csv"), _FIELDS, summary)
         draw(stem, lambda axes: learning_curve(rows, axes))
 
     return Part(
-        title="silhouettes",
+        title=name.replace("-", " "),
         config=config,
         stem=stem,
         start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
@@ -116,11 +162,12 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
         cost = f"{fit['seconds']:.1f} s, {fit['n_evaluations']:.0f}"
         table.add_row(str(n), *cells, cost)
     console.print(table)
+    n_repeats = max(line["n_repeats"] for line in summary)
     console.print(
         f"\nHamming loss on {plural(config.n_test, 'test pair')}, mean and standard "
-        f"deviation over {plural(config.n_repeats, 'repeat')}, by number of training "
-        "pairs. Difference: MAP minus max-margin, within repeats. MAP fit: time and "
-        "evaluations at the chosen alpha.\n"
+        f"deviation over {plural(n_repeats, 'repeat')}, by number of training "
+        f"pairs. Protocol: {config.protocol}. Difference: MAP minus max-margin, within "
+        "repeats. MAP fit: time and evaluations at the chosen alpha.\n"
     )
 
 

@@ -59,6 +59,17 @@ Repeats = Annotated[
         help="Number of repeats. Default: 5; fewer with --quick.",
     ),
 ]
+RepeatsUntilSettled = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        "-r",
+        min=1,
+        metavar="N",
+        help="Number of repeats. Default: 5 to 30, until the verdict is settled; fewer "
+        "with --quick.",
+    ),
+]
 
 
 def need(what: str, **extras: str) -> None:

@@ -1,6 +1,7 @@
 """What is claimed of an experiment, and what its numbers say about that.
 
-An effect is a number that the claim wants above a bound, with its 95 % interval.
+An effect is a number that the claim wants above a bound, with its interval, of 95 % or,
+where there may be several looks at it, of more.
 Whatever the claim, the verdict follows from its effects by one rule, `judge`:
 
     reproduced                    all effects are surely on the claimed side
@@ -33,10 +34,11 @@ RULE = (
     "95 % intervals. Not reproduced: at least one is below it with its whole interval. "
     "Cannot be told from this data: anything else. Intervals are Student's unless a "
     "section says otherwise. They are taken over repeats, test queries or test pairs, as "
-    "each section says; where over two of these, the wider one counts. A single value has "
-    "no interval and decides nothing, and nor do two that are equal. What is told beside "
-    "a claim has no part in its verdict. The program applies these rules; nobody chooses a "
-    "verdict."
+    "each section says; where over two of these, the wider one counts. Where repeats may "
+    "end at any of several looks, the intervals are wider, as the section says. A single "
+    "value has no interval and decides nothing, and nor do two that are equal. What is "
+    "told beside a claim has no part in its verdict. The program applies these rules; "
+    "nobody chooses a verdict."
 )
 
 
@@ -71,6 +73,8 @@ class Effect:
         leave the effect open, whatever the interval.
     is_judged : bool
         False for what is told beside the claim and has no part in the verdict.
+    level : float
+        Share of such intervals that hold the truth.
     """
 
     what: str
@@ -82,6 +86,7 @@ class Effect:
     is_ratio: bool = False
     p_holm: float | None = None
     is_judged: bool = True
+    level: float = LEVEL
 
     @property
     def side(self) -> int:
@@ -102,6 +107,7 @@ class Effect:
             "is_ratio": self.is_ratio,
             "p_holm": self.p_holm,
             "is_judged": self.is_judged,
+            "level": self.level,
             "side": self.side,
         }
 
@@ -134,7 +140,9 @@ def judge(effects: Sequence[Effect]) -> Verdict:
     return Verdict.UNDECIDED
 
 
-def effect_of(values: Sequence[float], what: str, noun: str = "repeat") -> Effect:
+def effect_of(
+    values: Sequence[float], what: str, noun: str = "repeat", level: float = LEVEL
+) -> Effect:
     """Return the mean of paired differences with Student's interval.
 
     Parameters
@@ -145,6 +153,8 @@ def effect_of(values: Sequence[float], what: str, noun: str = "repeat") -> Effec
         What they are.
     noun : str
         What there is one difference of.
+    level : float
+        Share of such intervals that hold the truth.
 
     Returns
     -------
@@ -158,10 +168,12 @@ def effect_of(values: Sequence[float], what: str, noun: str = "repeat") -> Effec
     spread = float(np.std(values, ddof=1)) if n > 1 else inf
     if n == 2 and spread <= _ROUNDING * float(np.max(np.abs(values))):
         spread = inf
-    return from_error(what, mean, spread / sqrt(n), n - 1, over)
+    return from_error(what, mean, spread / sqrt(n), n - 1, over, level)
 
 
-def from_error(what: str, mean: float, error: float, df: int, over: str) -> Effect:
+def from_error(
+    what: str, mean: float, error: float, df: int, over: str, level: float = LEVEL
+) -> Effect:
     """Return an effect with this standard error, of so many degrees of freedom.
 
     Parameters
@@ -174,6 +186,8 @@ def from_error(what: str, mean: float, error: float, df: int, over: str) -> Effe
         Degrees of freedom of the error.
     over : str
         What it was taken over.
+    level : float
+        Share of such intervals that hold the truth.
 
     Returns
     -------
@@ -183,9 +197,9 @@ def from_error(what: str, mean: float, error: float, df: int, over: str) -> Effe
     from scipy.special import stdtrit
 
     if df < 1 or not isfinite(error):
-        return Effect(what, mean, -inf, inf, over)
-    half = float(stdtrit(df, 0.5 + LEVEL / 2)) * error
-    return Effect(what, mean, mean - half, mean + half, over)
+        return Effect(what, mean, -inf, inf, over, level=level)
+    half = float(stdtrit(df, 0.5 + level / 2)) * error
+    return Effect(what, mean, mean - half, mean + half, over, level=level)
 
 
 def widest(effects: Sequence[Effect]) -> Effect:

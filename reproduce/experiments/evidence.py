@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray
-from reproduce.experiments.claims import Effect, effect_of, from_error, ratio_of, widest
+from reproduce.experiments.claims import (
+    LEVEL,
+    Effect,
+    effect_of,
+    from_error,
+    ratio_of,
+    widest,
+)
 from reproduce.experiments.cmu_house import METHODS as HOUSE_METHODS
 from reproduce.experiments.published_rankings import PUBLISHED
 from reproduce.experiments.rank_runtime import METHODS as TIMED
@@ -29,24 +36,45 @@ MUCH_LONGER = 2.0
 SMALL = 5
 
 
-def silhouette_effects(rows: Sequence[Row]) -> list[Effect]:
+def silhouette_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
     """Return MAP's lead over max-margin with the most pairs; beside it, its growth."""
     sizes = sorted({row["n"] for row in rows if row["n"] > 0})
-    losses = {(row["repeat"], row["n"], row["method"]): row["hamming_loss"] for row in rows}
-    repeats = sorted({row["repeat"] for row in rows})
     first, last = (
-        [losses[k, n, "max_margin"] - losses[k, n, "map"] for k in repeats]
-        for n in (sizes[0], sizes[-1])
+        _savings(rows, (n, "map"), (n, "max_margin")) for n in (sizes[0], sizes[-1])
     )
     growth = [b - a for a, b in zip(first, last, strict=True)]
+    ahead = f"Hamming loss by which MAP is ahead with {sizes[-1]} pairs"
     grown = f"what that lead gained from {sizes[0]} to {sizes[-1]} pairs"
     return [
-        effect_of(last, f"Hamming loss by which MAP is ahead with {sizes[-1]} pairs"),
-        _beside(effect_of(growth, grown)),
+        effect_of(last, ahead, level=level),
+        _beside(effect_of(growth, grown, level=level)),
     ]
 
 
-def sample_size_effects(rows: Sequence[Row]) -> list[Effect]:
+def transfer_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
+    """Return what learning saves with the most pairs; beside it, MAP's lead."""
+    n = max(row["n"] for row in rows)
+    saved = [
+        effect_of(
+            _savings(rows, (n, method), (0, "unweighted")),
+            f"Hamming loss that learning from {n} pairs saves ({label})",
+            level=level,
+        )
+        for method, label in (("map", "MAP"), ("max_margin", "max-margin"))
+    ]
+    return [*saved, _beside(silhouette_effects(rows, level)[0])]
+
+
+def _savings(
+    rows: Sequence[Row], ours: tuple[int, str], theirs: tuple[int, str]
+) -> list[float]:
+    """Return by repeat what a method loses less than another; each with its pairs."""
+    losses = {(row["repeat"], row["n"], row["method"]): row["hamming_loss"] for row in rows}
+    repeats = sorted({row["repeat"] for row in rows})
+    return [losses[k, *theirs] - losses[k, *ours] for k in repeats]
+
+
+def sample_size_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
     """Return what RankMatch gains more than DORM; beside it, its lead in the end."""
     shares = sorted({row["n_subsets"] for row in rows})
     first, last = shares[0], shares[-1]
@@ -61,12 +89,14 @@ def sample_size_effects(rows: Sequence[Row]) -> list[Effect]:
             "NDCG@1 that RankMatch gains more than DORM "
             f"from {first:g} to {last:g} D M subsets",
             lambda part: lead(part, last) - lead(part, first),
+            level,
         ),
         _beside(
             _over_queries_and_repeats(
                 rows,
                 f"NDCG@1 by which RankMatch is ahead of DORM with {last:g} D M subsets",
                 lambda part: lead(part, last),
+                level,
             )
         ),
     ]
@@ -208,12 +238,15 @@ def _leads(rows: Iterable[Row], rival: str, of: Callable[[FloatArray], Any]) -> 
 
 
 def _over_queries_and_repeats(
-    rows: Sequence[Row], what: str, of: Callable[[Iterable[Row]], FloatArray]
+    rows: Sequence[Row],
+    what: str,
+    of: Callable[[Iterable[Row]], FloatArray],
+    level: float = LEVEL,
 ) -> Effect:
     """Return a mean over queries: both they and the subsets drawn are chance."""
     by_repeat = [float(of(part).mean()) for part in _repeats(rows)]
-    over_queries = effect_of(of(rows).tolist(), what, "query")
-    return widest([over_queries, effect_of(by_repeat, what)])
+    over_queries = effect_of(of(rows).tolist(), what, "query", level)
+    return widest([over_queries, effect_of(by_repeat, what, level=level)])
 
 
 def _repeats(rows: Sequence[Row]) -> list[list[Row]]:

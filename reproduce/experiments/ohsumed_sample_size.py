@@ -5,7 +5,7 @@ M the number of grades.  RankMatch and DORM learn from the same subsets, those o
 number are among those of a larger one, and each chooses its alpha on the validation part.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,10 +13,13 @@ import numpy as np
 
 from permatch._validation import check_count
 from permatch.errors import InvalidOptionError
+from reproduce.experiments.claims import Effect
+from reproduce.experiments.evidence import sample_size_effects
 from reproduce.experiments.letor_folds import FoldSet, load_folds
 from reproduce.experiments.ohsumed import SUBSET_ALPHAS, check_alphas
 from reproduce.experiments.ranking_fits import SAMPLED, draw_seed, learn_and_measure
 from reproduce.experiments.ranking_summary import detectable_at
+from reproduce.experiments.repeats import is_enough, level_of, looks_of
 from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
 
 #: What together names a row.
@@ -38,8 +41,9 @@ class Config:
         Where to look for it; None looks where ``PERMATCH_DATA`` says.
     n_subsets : tuple of float
         Subsets drawn from a query, as multiples of its documents times M.
-    n_repeats : int
-        Repeats, each with subsets of its own.
+    n_repeats : int, optional
+        Repeats, each with subsets of its own; None goes on until the verdict is settled,
+        see `reproduce.experiments.repeats`.
     alphas : tuple of float
         Strengths of the penalty that both methods choose from.
     seed : int
@@ -49,12 +53,13 @@ class Config:
     dataset: str = "OHSUMED"
     data: str | None = None
     n_subsets: tuple[float, ...] = (0.03, 0.06, 0.1, 0.2, 0.4, 0.7, 1.0)
-    n_repeats: int = 5
+    n_repeats: int | None = None
     alphas: tuple[float, ...] = SUBSET_ALPHAS
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count(self.n_repeats, "n_repeats", 1)
+        if self.n_repeats is not None:
+            check_count(self.n_repeats, "n_repeats", 1)
         check_count(self.seed, "seed", 0)
         shares = tuple(sorted(set(self.n_subsets)))
         if not shares or not all(0.0 < share < float("inf") for share in shares):
@@ -94,12 +99,12 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
 
     Notes
     -----
-    A few minutes on two cores with the default configuration.
+    Some ten seconds a repeat on a core with the default configuration.
     """
     data = load_folds(config.dataset, config.data)
-    tasks = [
-        (repeat, fold.number, share, method)
-        for repeat in range(config.n_repeats)
+    looks = looks_of(config.n_repeats)
+    each = [
+        (fold.number, share, method)
         for share in config.n_subsets
         for fold in data.folds
         for method in SAMPLED
@@ -117,8 +122,19 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
         )
         return {"dataset": data.name} | row
 
-    name = config.fingerprint(data)
-    return Plan(name, tasks, measure, lambda key: 0.05 + key["n_subsets"])
+    return Plan(
+        config.fingerprint(data),
+        [(repeat, *task) for repeat in range(looks[-1]) for task in each],
+        measure,
+        lambda key: 0.05 + key["n_subsets"],
+        [look * len(each) for look in looks],
+        lambda rows: is_enough(judged(config, rows)),
+    )
+
+
+def judged(config: Config, rows: Sequence[Row]) -> list[Effect]:
+    """Return what the claim is judged by, with intervals that allow for all looks."""
+    return sample_size_effects(rows, level_of(config.n_repeats))
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:

@@ -243,7 +243,8 @@ def _sentence(effect: Effect) -> str:
     if effect.null != 0.0:
         mean += f", claimed to be above {null}"
     if isfinite(effect.high):
-        found = f"{what}: {mean} (95\u00a0% interval {low} to {high} over {effect.over})"
+        level = f"{100 * effect.level:.3g}\u00a0% interval"
+        found = f"{what}: {mean} ({level} {low} to {high} over {effect.over})"
     else:
         found = f"{what}: {mean}, without an interval from {effect.over}"
     if effect.p_holm is not None:

@@ -119,12 +119,18 @@ class Plan:
         of the row.
     cost : callable
         Work a key takes, in any unit, for the progress.
+    looks : sequence of int
+        Numbers of finished tasks after which the rest may turn out not to be needed.
+    is_enough : callable
+        From all rows so far to whether they are enough; asked at every look.
     """
 
     config: str
     tasks: Sequence[tuple[Any, ...]]
     measure: Callable[[Row, Callable[[float], None]], Row]
     cost: Callable[[Row], float]
+    looks: Sequence[int] = ()
+    is_enough: Callable[[Sequence[Row]], bool] = lambda rows: False
 
 
 def experiment(key: Sequence[str]) -> Callable[[Callable[..., Plan]], Callable[..., Any]]:
@@ -172,7 +178,11 @@ def _rows(
     keys = [dict(zip(rows.key, (plan.config, *task), strict=True)) for task in plan.tasks]
     costs = [plan.cost(key) for key in keys]
     done, total = 0.0, sum(costs)
+    found: list[Row] = []
     for key, cost in zip(keys, costs, strict=True):
+        if len(found) in plan.looks and plan.is_enough(found):
+            on_progress(1.0)
+            return
 
         def show(share: float, done: float = done, cost: float = cost) -> None:
             on_progress(min((done + share * cost) / total, 1.0))
@@ -185,6 +195,7 @@ def _rows(
             on_row(row)
         done += cost
         on_progress(1.0 if key is keys[-1] else min(done / total, 1.0))
+        found.append(row)
         yield row
 
 

@@ -1,27 +1,37 @@
 """Hamming loss against the number of training pairs, on sheared copies of a silhouette.
 
 Every repeat draws new landmarks, shears and pairs.  What is learned, and how, is as
-in `permatch demo`: see `permatch.pages.demo_learning`.
+in `permatch demo`: see `permatch.pages.demo_learning`.  What is learned from is the
+protocol: see `silhouette_protocols`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from permatch._validation import check_count
+from permatch._validation import check_choice, check_count
 from permatch.errors import InvalidOptionError
-from permatch.pages.demo_learning import Setup, draw, measure
+from permatch.pages.demo_learning import Setup, measure
+from reproduce.experiments.claims import Effect
+from reproduce.experiments.evidence import silhouette_effects, transfer_effects
+from reproduce.experiments.repeats import is_enough, level_of, looks_of
 from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
+from reproduce.experiments.silhouette_protocols import (
+    PROTOCOLS,
+    digest,
+    draw_pairs,
+    other_images,
+)
 
 #: What together names a row; `n` is 0 for the method that learns nothing.
 KEY = ("config", "repeat", "n", "method")
 
 #: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -34,20 +44,37 @@ class Config(Setup):
         Numbers of training pairs.
     map_alphas, margin_alphas : tuple of float
         Strengths of the penalty that the two learners choose from.
-    n_repeats : int
-        Repeats, each with landmarks, shears and pairs of its own.
+    n_repeats : int, optional
+        Repeats, each with landmarks, shears and pairs of its own; None goes on until the
+        verdict is settled, see `reproduce.experiments.repeats`.
+    protocol : str
+        What is learned from, one of `silhouette_protocols.PROTOCOLS`.
+    others : str, optional
+        Folder of other silhouettes for the protocol that needs them.
     """
 
     n_train: tuple[int, ...] = (5, 10, 20, 40, 60)
     # As many for either.  With few pairs validation chooses strong ones, with many weak
     # ones; a grid that ends too early costs the method that wants to go on.
-    map_alphas: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-    margin_alphas: tuple[float, ...] = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-    n_repeats: int = 5
+    map_alphas: tuple[float, ...] = (
+        *(100.0, 30.0, 10.0, 3.0, 1.0, 0.3),
+        *(0.1, 0.03, 0.01, 0.003, 0.001, 0.0003),
+    )
+    margin_alphas: tuple[float, ...] = (
+        *(3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0),
+        *(3.0, 1.0, 0.3, 0.1, 0.03, 0.01),
+    )
+    n_repeats: int | None = None
+    protocol: str = PROTOCOLS[0]
+    others: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_test", "n_repeats"):
-            check_count(getattr(self, name), name, 1)
+        check_choice(self.protocol, "protocol", PROTOCOLS)
+        check_count(self.n_test, "n_test", 1)
+        if self.n_repeats is not None:
+            check_count(self.n_repeats, "n_repeats", 1)
+        if self.protocol == "other-silhouette":
+            other_images(self.others, self.image)
         check_count(self.seed, "seed", 0)
         for name in ("n_train", "map_alphas", "margin_alphas"):
             values = tuple(getattr(self, name))
@@ -93,6 +120,9 @@ class Config(Setup):
         options = asdict(self)
         if self.image is not None:
             options["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
+        options["others"] = None
+        if self.protocol == "other-silhouette":
+            options["others"] = digest(self.others, self.image)
         return fingerprint(options, ("n_train", "n_repeats"), schema=_SCHEMA)
 
 
@@ -109,19 +139,35 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
 
     Notes
     -----
-    Some ten minutes on two cores with the default configuration.
+    A minute a repeat on a core with the default configuration.
     """
-    drawn = lru_cache(maxsize=1)(lambda repeat: draw(config, repeat))
+    drawn = lru_cache(maxsize=1)(
+        lambda repeat: draw_pairs(config, repeat, config.protocol, config.others)
+    )
 
     def learn(key: Row, show: Callable[[float], None]) -> Row:
         pairs = drawn(key["repeat"])
         n, method = key["n"], key["method"]
         return measure(config, pairs, n, method, on_progress=show, n_jobs=n_jobs)
 
-    repeats = range(config.n_repeats)
-    tasks = [(repeat, *task) for repeat in repeats for task in config.tasks()]
-    # Work is counted in training pairs gone through by all alphas.
-    return Plan(config.fingerprint(), tasks, learn, lambda key: key["n"] + 1)
+    looks = looks_of(config.n_repeats)
+    each = config.tasks()
+    return Plan(
+        config.fingerprint(),
+        [(repeat, *task) for repeat in range(looks[-1]) for task in each],
+        learn,
+        # Work is counted in training pairs gone through by all alphas.
+        lambda key: key["n"] + 1,
+        [look * len(each) for look in looks],
+        lambda rows: is_enough(silhouette_effects(rows, level_of(config.n_repeats))),
+    )
+
+
+def judged(config: Config, rows: Sequence[Row]) -> list[Effect]:
+    """Return what the claim is judged by, with intervals that allow for all looks."""
+    is_transfer = config.protocol == "other-silhouette"
+    effects = transfer_effects if is_transfer else silhouette_effects
+    return effects(rows, level_of(config.n_repeats))
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:

@@ -57,7 +57,7 @@ def add_sample_size(page: Page, outcome: Outcome) -> None:
     lines: list[Row] = outcome.summary
     by_key = {(line["n_subsets"], line["method"]): line for line in lines}
     shares = sorted({line["n_subsets"] for line in lines})
-    n_repeats = outcome.config.n_repeats
+    n_repeats = max(line["n_repeats"] for line in lines)
     words = "; ".join(
         f"at {share:g} D M RankMatch {by_key[share, 'rankmatch']['mean']:.3f}, DORM "
         f"{by_key[share, 'dorm']['mean']:.3f}"

@@ -80,6 +80,20 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(tmp_path, monkeypatch):
     assert n_measured == 3 + 8
 
 
+def test_another_protocol_has_files_of_its_own(tmp_path):
+    options = ["silhouettes", "--quick", "--out", str(tmp_path)]
+    done = runner.invoke(app, [*options, "--protocol", "new-landmarks"])
+    assert done.exit_code == 0, done.output
+    assert "Protocol: new-landmarks" in plain(done.stdout)
+    assert (tmp_path / "silhouettes-new-landmarks-quick.csv").exists()
+    unknown = runner.invoke(app, [*options, "--protocol", "easy"])
+    assert unknown.exit_code == 2
+    assert "same-landmarks, new-landmarks, other-silhouette" in plain(unknown.stderr)
+    unused = runner.invoke(app, [*options, "--others", str(tmp_path)])
+    assert unused.exit_code == 1
+    assert "--others is for --protocol other-silhouette" in plain(unused.stderr)
+
+
 def test_another_image(tmp_path):
     missing = runner.invoke(
         app, ["silhouettes", "--image", str(tmp_path / "none.png"), "-o", str(tmp_path)]

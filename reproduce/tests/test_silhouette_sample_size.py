@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from permatch.errors import InvalidOptionError
+from permatch.pages.demo_learning import draw
 from reproduce.experiments import read_rows
 from reproduce.experiments import silhouette_sample_size as experiment
+from reproduce.experiments.silhouette_protocols import PROTOCOLS
 from reproduce.experiments.silhouette_sample_size import Config, run, summarise
 
 pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
@@ -65,7 +67,7 @@ def test_learning_helps(finished):
 
 def test_a_finished_run_computes_nothing(finished, monkeypatch):
     rows, path = finished
-    monkeypatch.setattr(experiment, "draw", None)
+    monkeypatch.setattr(experiment, "draw_pairs", None)
     before, shares, seen = path.read_bytes(), [], []
     assert list(run(TINY, path, seen.append, on_progress=shares.append)) == rows
     assert path.read_bytes() == before
@@ -106,8 +108,9 @@ def test_threads_change_no_loss(finished):
     assert without_times(threaded) == without_times(rows[:5])
 
 
-def test_no_pair_is_both_for_testing_and_for_training():
-    drawn = experiment.draw(TINY, 0)
+@pytest.mark.parametrize("landmarks", ["same", "new"])
+def test_no_pair_is_both_for_testing_and_for_training(landmarks):
+    drawn = draw(TINY, 0, landmarks)
     sets = [drawn.test, drawn.train(4), drawn.validation(4)]
     contents = [{graph.features.tobytes() for graph in pairs.graphs} for pairs in sets]
     assert [len(content) for content in contents] == [TINY.n_test, 4, 4]
@@ -118,11 +121,40 @@ def test_no_pair_is_both_for_testing_and_for_training():
 
 
 def test_repeats_are_drawn_anew_and_again_alike():
-    first, again, other = (experiment.draw(TINY, repeat) for repeat in (0, 0, 1))
+    first, again, other = (draw(TINY, repeat) for repeat in (0, 0, 1))
     np.testing.assert_array_equal(first.images, again.images)
     np.testing.assert_array_equal(first.data.contexts, again.data.contexts)
     assert not np.array_equal(first.data.shears, other.data.shears)
     assert not np.array_equal(first.images, other.images)
+
+
+def stop_after(monkeypatch, n_settled):
+    """Let the verdict be settled once there are so many repeats; count the looks."""
+    looks = []
+
+    def is_enough(effects):
+        looks.append(int(effects[0].over.split()[0]))
+        return looks[-1] >= n_settled
+
+    monkeypatch.setattr(experiment, "is_enough", is_enough)
+    monkeypatch.setattr("reproduce.experiments.repeats.LOOKS", (2, 4, 6))
+    return looks
+
+
+def test_repeats_go_on_until_the_verdict_is_settled(monkeypatch, tmp_path):
+    config = replace(TINY, n_train=(2,), n_repeats=None)
+    looks, path = stop_after(monkeypatch, 4), tmp_path / "rows.jsonl"
+    shares = []
+    rows = list(run(config, path, on_progress=shares.append))
+    assert looks == [2, 4]
+    assert [row["repeat"] for row in rows if row["n"] == 0] == [0, 1, 2, 3]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    # The rule alone decides what counts, not how many rows a file happens to have.
+    fixed = list(run(replace(config, n_repeats=5), path))
+    assert len(fixed) == 15
+    assert list(run(config, path)) == rows
+    assert [row["n_repeats"] for row in summarise(rows)] == [4, 4, 4, 4]
 
 
 class Interrupted:
@@ -165,6 +197,9 @@ def test_fingerprints_name_what_matters(tmp_path):
         image.write_bytes(content)
         prints.add(replace(TINY, image=str(image)).fingerprint())
     assert len(prints) == 2
+    protocols = {replace(TINY, protocol=name).fingerprint() for name in PROTOCOLS}
+    assert len(protocols) == 3
+    assert replace(TINY, others=str(tmp_path)).fingerprint() == TINY.fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -174,6 +209,7 @@ def test_fingerprints_name_what_matters(tmp_path):
         ({"n_train": (2.5,)}, "every entry of n_train must be a whole number"),
         ({"map_alphas": (1.0, -1.0)}, "map_alphas must contain .* all above 0"),
         ({"n_repeats": 0}, "n_repeats must be a whole number of at least 1"),
+        ({"protocol": "easy"}, "protocol must be one of .*new-landmarks"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
     ],
 )
