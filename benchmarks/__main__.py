@@ -24,6 +24,7 @@ NAMES = (
     "linking_parts",
     "tracking",
     "ranking",
+    "boosting",
     "parts",
     "footprint",
 )

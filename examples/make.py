@@ -93,12 +93,16 @@ def _alike(one: str, other: str) -> float:
 
 
 def write_lists(path: Path, n_queries: int, first: int, rng: np.random.Generator) -> None:
-    """Write judged documents in SVMlight's format, as LETOR has it: grade qid features."""
+    """Write judged documents in SVMlight's format, as LETOR has it: grade qid features.
+
+    The second feature goes along with the first, but speaks against a document.
+    """
     lines = []
     for query in range(first, first + n_queries):
         features = rng.random((10, 4))
-        quality = features @ [2.0, 1.0, 0.5, 0.0] + 0.4 * rng.normal(size=10)
-        grades = np.digitize(quality, [1.9, 2.4])
+        features[:, 1] = 0.4 * features[:, 0] + 0.6 * features[:, 1]
+        quality = features @ [2.0, -0.8, 0.5, 0.0] + 0.4 * rng.normal(size=10)
+        grades = np.digitize(quality, [0.9, 1.4])
         for grade, row in zip(grades, features, strict=True):
             values = " ".join(f"{k + 1}:{value:.3f}" for k, value in enumerate(row))
             lines.append(f"{grade} qid:{query} {values}\n")

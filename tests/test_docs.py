@@ -24,8 +24,8 @@ MARKDOWN = [path for path in PAGES if path.suffix == ".md"]
 #: What shows what its code prints, read where it lies.
 SHOWN = [ROOT / "README.md", *MARKDOWN]
 ROOMS = (
-    "inference", "decoding", "linking", "estimators", "datasets", "features", "metrics",
-    "pages", "plots", "tracking",
+    "inference", "decoding", "linking", "estimators", "boosting", "datasets", "features",
+    "metrics", "pages", "plots", "tracking",
 )  # fmt: skip
 
 
@@ -82,7 +82,8 @@ def test_decision_pages_speak_of_everything_there_is_to_choose():
     engines = (DOCS / "choosing" / "engine.md").read_text(encoding="utf-8")
     assert [name for name in ENGINES if f"`{name}`" not in engines] == []
     estimators = (DOCS / "choosing" / "estimator.md").read_text(encoding="utf-8")
-    learners = set(pm.__all__) & set(importlib.import_module("permatch.estimators").__all__)
+    rooms = pm.estimators.__all__, pm.boosting.__all__
+    learners = set(pm.__all__) & set().union(*rooms)
     learners -= {"QueryScaler", "load"}
     assert [name for name in learners if f"`pm.{name}`" not in estimators] == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import permatch
-from permatch import datasets, decoding, features, inference, metrics, tracking
+from permatch import boosting, datasets, decoding, features, inference, metrics, tracking
 
 PARAMETERS = re.compile(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", re.M | re.S)
 NAME = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :.*)?$", re.M)
@@ -32,7 +32,7 @@ def accepted(thing: Any) -> list[str]:
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Yield every public function, class and method with a signature of its own."""
-    rooms = [permatch, inference, decoding, metrics, datasets, features, tracking]
+    rooms = [permatch, inference, decoding, metrics, datasets, features, tracking, boosting]
     if find_spec("torch"):
         rooms.append(permatch.nn)
     for module in rooms:

@@ -198,7 +198,7 @@ def test_random_inputs():
 @pytest.mark.filterwarnings("ignore")
 def test_random_inputs_of_a_distribution():
     rng = np.random.default_rng(12)
-    for _ in range(N_INPUTS // 10):
+    for _ in range(N_INPUTS // 30):
         scores = random_input(rng)
         try:
             d = pm.MatchingDistribution(scores, AUTO)

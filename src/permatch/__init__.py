@@ -24,6 +24,12 @@ from permatch import errors
 from permatch._version import __version__
 
 if TYPE_CHECKING:  # for type checkers and completion; the table below does the work
+    from permatch.boosting import (
+        BoostedMatching,
+        BoostedMatchingCV,
+        BoostedRankMatch,
+        BoostedRankMatchCV,
+    )
     from permatch.decoding import (
         ABSTAINED,
         KBest,
@@ -86,6 +92,10 @@ __all__ = [
     "AutoEngine",
     "Bethe",
     "BipartiteGraph",
+    "BoostedMatching",
+    "BoostedMatchingCV",
+    "BoostedRankMatch",
+    "BoostedRankMatchCV",
     "Diagnostics",
     "EdgeLabels",
     "EdgeScores",
@@ -143,6 +153,10 @@ _HOMES = {
     "AutoEngine": "permatch.inference",
     "Bethe": "permatch.inference",
     "BipartiteGraph": "permatch.graphs",
+    "BoostedMatching": "permatch.boosting",
+    "BoostedMatchingCV": "permatch.boosting",
+    "BoostedRankMatch": "permatch.boosting",
+    "BoostedRankMatchCV": "permatch.boosting",
     "Diagnostics": "permatch.inference",
     "EdgeLabels": "permatch.labels",
     "EdgeScores": "permatch.scores",
@@ -193,6 +207,7 @@ _HOMES = {
 
 #: Rooms that can be reached as ``permatch.room`` without an import of their own.
 _ROOMS = (
+    "boosting",
     "datasets",
     "decoding",
     "estimators",

@@ -1,5 +1,6 @@
 """The cells of tables: columns of any data frame as arrays, and what counts as empty."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from permatch._types import BoolArray, FloatArray, IntArray
 #: How an empty cell may be written, in any case.
 MISSING_WORDS = ("", "na", "n/a", "nan", "none", "null", "<na>", "nat")
 TRUTHS = {"true": 1.0, "false": 0.0}
+# Row numbers that data frames write beside the data, never meant as a feature.
+_INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,17 @@ def column_keys(frame: Any) -> list[Any]:
     if hasattr(frame, "column_names"):  # Arrow's, with arrays under `columns`
         return list(frame.column_names)
     return list(frame.columns)
+
+
+def is_index_column(name: Any) -> bool:
+    """Return whether a column holds row numbers that a data frame wrote beside the data.
+
+    Examples
+    --------
+    >>> is_index_column("__index_level_0__"), is_index_column("years_apart")
+    (True, False)
+    """
+    return isinstance(name, str) and _INDEX_COLUMN.fullmatch(name) is not None
 
 
 def as_array(column: Any) -> Any:

@@ -4,18 +4,21 @@ It holds names only, so that it is read without loading any of them.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
 Task = Literal["match", "rank"]
+#: What scores are made by: one coefficient per feature, or boosted trees.
+Kind = Literal["linear", "trees"]
 
 
 @dataclass(frozen=True)
 class Listed:
     """An estimator: its class and module, its task, and its name on the command line.
 
-    Commands report fits as those of linear models with an alpha; any other estimator has
-    no name there: None.
+    Commands know how to report linear models with an alpha, and trees; any other estimator
+    has no name there: None.
     """
 
     name: str
@@ -23,16 +26,20 @@ class Listed:
     task: Task
     option: str | None
     is_search: bool = False
+    kind: Kind = "linear"
+    room: str = "estimators"
 
     @property
     def home(self) -> str:
         """The module it lives in."""
-        return f"permatch.estimators.{self.module}"
+        return f"permatch.{self.room}.{self.module}"
 
     def load(self) -> type[Any]:
         """Import the class."""
         return getattr(import_module(self.home), self.name)
 
+
+_trees = partial(Listed, kind="trees", room="boosting")
 
 #: A new estimator is a line here.
 ESTIMATORS = {
@@ -54,22 +61,36 @@ ESTIMATORS = {
         Listed("DORMCV", "rank_match_cv", "rank", "dorm", is_search=True),
         Listed("QueryRidge", "query_ridge", "rank", "ridge"),
         Listed("QueryRidgeCV", "rank_match_cv", "rank", "ridge", is_search=True),
+        _trees("BoostedMatching", "boosted_matching", "match", "map"),
+        _trees("BoostedMatchingCV", "boosted_matching_cv", "match", "map", is_search=True),
+        _trees("BoostedRankMatch", "boosted_rank_match", "rank", "rankmatch"),
+        _trees(
+            "BoostedRankMatchCV",
+            "boosted_rank_match_cv",
+            "rank",
+            "rankmatch",
+            is_search=True,
+        ),
     )
 }
 
 
-def options_of(task: Task) -> list[str]:
+def options_of(task: Task, kind: Kind | None = None) -> list[str]:
     """Return the names on the command line of the estimators for a task."""
-    rows = [row for row in ESTIMATORS.values() if row.task == task]
+    rows = [
+        row for row in ESTIMATORS.values() if row.task == task and kind in (None, row.kind)
+    ]
     return list(dict.fromkeys(row.option for row in rows if row.option is not None))
 
 
-def find_estimator(task: Task, option: str, *, is_search: bool) -> type[Any]:
+def find_estimator(
+    task: Task, option: str, *, is_search: bool, kind: Kind = "linear"
+) -> type[Any]:
     """Return the class with this name on the command line, with or without a search."""
-    wanted = (task, option, is_search)
+    wanted = (task, option, is_search, kind)
     (row,) = (
         row
         for row in ESTIMATORS.values()
-        if (row.task, row.option, row.is_search) == wanted
+        if (row.task, row.option, row.is_search, row.kind) == wanted
     )
     return row.load()

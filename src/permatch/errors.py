@@ -124,6 +124,18 @@ class InvalidQueriesError(PermatchError, ValueError):
     """Documents, grades or query ids that are missing or inconsistent."""
 
 
+class MissingQueriesError(InvalidQueriesError):
+    """Documents without the query of each, where it is needed."""
+
+
+class UnroutedQueriesError(BaseException):
+    """scikit-learn asked for a score without query ids.
+
+    Not an `Exception`: the searches and cross-validation of scikit-learn turn those of a
+    scorer into nan and warnings, one for every split, and go on.
+    """
+
+
 class DocumentTypeError(InvalidQueriesError, TypeError):
     """Documents that are not real numbers (text, objects, complex numbers)."""
 

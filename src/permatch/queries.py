@@ -3,6 +3,7 @@
 Rows are sorted by query: query k has the rows ``starts[k]:starts[k + 1]``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -133,12 +134,15 @@ def check_queries(
     group: Any = None,
     n_features: int | None = None,
     sample_weight: Any = None,
+    names: Sequence[str] | None = None,
+    owner: str = "the fitted model",
 ) -> QuerySet:
     """Check judged lists and sort their rows by query.
 
-    Queries are given by `qid` or `group`, see `query_rows`.  `n_features` is the number
-    required; `sample_weight` has the weight of each document's query, equal for all its
-    documents.  `X` is not copied if it is float, contiguous and sorted by query.
+    Queries are given by `qid` or `group`, see `query_rows`; `n_features`, `names` and
+    `owner` are those of `check_documents`.  `sample_weight` has the weight of each
+    document's query, equal for all its documents.  `X` is not copied if it is float,
+    contiguous and sorted by query.
 
     Examples
     --------
@@ -146,7 +150,7 @@ def check_queries(
     >>> queries.n_queries, queries.starts.tolist()
     (2, [0, 2, 3])
     """
-    documents = check_documents(X, n_features)
+    documents = check_documents(X, n_features, names=names, owner=owner)
     grades = check_grades(y, documents.shape[0])
     rows = query_rows(qid, group, documents.shape[0])
     return QuerySet(
@@ -158,10 +162,18 @@ def check_queries(
     )
 
 
-def check_documents(X: Any, n_features: int | None = None, *, first_row: int = 0) -> Any:
+def check_documents(
+    X: Any,
+    n_features: int | None = None,
+    *,
+    first_row: int = 0,
+    names: Sequence[str] | None = None,
+    owner: str = "the fitted model",
+) -> Any:
     """Return features (n, d) as float64, float32 or sparse rows, finite, n >= 1.
 
-    Messages count rows from `first_row`, where `X` is a part of a table.
+    Messages count rows from `first_row`, where `X` is a part of a table, name columns, and
+    say whose number of features is required.
     """
     documents: Any
     if sparse.issparse(X):
@@ -188,10 +200,10 @@ def check_documents(X: Any, n_features: int | None = None, *, first_row: int = 0
         )
     if n_features is not None and documents.shape[1] != n_features:
         raise InvalidQueriesError(
-            f"documents must have the {n_features} features of the fitted model; got "
+            f"documents must have the {n_features} features of {owner}; got "
             f"{documents.shape[1]}."
         )
-    _check_finite(documents, values, first_row)
+    _check_finite(documents, values, first_row, names)
     return documents
 
 
@@ -250,7 +262,7 @@ def query_rows(
 def check_ids(qid: Any, n_documents: int, *, first_row: int = 0) -> np.ndarray:
     """Return the query of every document, (n,)."""
     ids = _as_column(qid, "qid", "id", n_documents)
-    is_missing = _find_missing(ids)
+    is_missing = find_missing(ids)
     if is_missing.any():
         row = int(np.argmax(is_missing))
         raise InvalidQueriesError(
@@ -296,17 +308,23 @@ def query_weights(
     return each
 
 
-def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
+def check_sizes(group: Any, n_documents: int | None = None) -> IntArray:
+    """Return numbers of rows of queries, each at least 1, adding up to all documents."""
     sizes = _as_array(group, "group")
     is_count = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 1).all()
-    if not is_count or sizes.sum() != n_documents:
+    if not is_count or n_documents not in (None, sizes.sum()):
         got = (
             f"{len(sizes)} sizes that add up to {sizes.sum()}" if is_count else repr(group)
         )
+        end = "" if n_documents is None else f", adding up to {n_documents} rows"
         raise InvalidQueriesError(
-            "group must be whole numbers of rows per query, at least 1, adding up "
-            f"to {n_documents} rows; got {got}."
+            f"group must be whole numbers of rows per query, at least 1{end}; got {got}."
         )
+    return sizes.astype(np.intp)
+
+
+def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:
+    sizes = check_sizes(group, n_documents)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     return QueryRows(starts, np.arange(len(sizes)), None)
 
@@ -334,12 +352,13 @@ def _as_column(values: Any, name: str, what: str, n_documents: int) -> np.ndarra
     return array
 
 
-def _find_missing(ids: np.ndarray) -> BoolArray:
+def find_missing(ids: np.ndarray) -> BoolArray:
+    """Return which ids are missing: NaN, NaT, None, or what pandas calls NA."""
     if ids.dtype.kind == "f":
         return np.isnan(ids)
     if ids.dtype.kind in "mM":
         return np.isnat(ids)
-    if ids.dtype.kind == "O":  # None, NaN, NaT, and what pandas calls NA
+    if ids.dtype.kind == "O":
         return np.array([not isinstance(i, str) and str(i) in _MISSING for i in ids])
     return np.zeros(len(ids), dtype=bool)
 
@@ -362,7 +381,9 @@ def _as_reals(documents: np.ndarray) -> FloatArray:
     return documents.astype(_real_type(documents.dtype))
 
 
-def _check_finite(documents: Any, values: np.ndarray, first_row: int) -> None:
+def _check_finite(
+    documents: Any, values: np.ndarray, first_row: int, names: Sequence[str] | None
+) -> None:
     flat = values.reshape(-1)
     for first in range(0, len(flat), _VALUES_PER_LOOK):
         is_finite = np.isfinite(flat[first : first + _VALUES_PER_LOOK])
@@ -373,7 +394,8 @@ def _check_finite(documents: Any, values: np.ndarray, first_row: int) -> None:
                 column = int(documents.indices[place])
             else:
                 row, column = divmod(place, documents.shape[1])
+            called = column if names is None else repr(names[column])
             raise NaNDocumentError(
                 f"features must be finite; got {flat[place]} at row {first_row + row}, "
-                f"column {column}. Fill in missing values first."
+                f"column {called}. Fill in missing values first."
             )

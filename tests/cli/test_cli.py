@@ -182,6 +182,9 @@ def test_demo_reaches_its_conclusions_and_writes_its_page(call, tiny_demo, tmp_p
     assert "two people" in text
     numbers = written["numbers"]
     assert f"the error from {100 * numbers['loss_unweighted']:.0f} % to" in text
+    elsewhere = f"the same test pairs is {100 * numbers['loss_new_landmarks']:.0f} %"
+    assert elsewhere in text
+    assert f"is right for {numbers['accuracy']:.3f} of the points" in text
     assert (tmp_path / "page" / "index.html").stat().st_size > 10_000
 
 

@@ -201,7 +201,7 @@ WRONG_USAGES = [
     ("rank fit lists.txt -m new --n-subsets 0", "must be a finite number above 0"),
     ("rank fit lists.txt -m new --n-features 0", "'--n-features'"),
     (f"rank fit lists.txt -m new --n-features {HUGE}", "'--n-features'"),
-    ("rank fit lists.txt -m new --scaling x", "'x' is not one of 'minmax', 'standard'"),
+    ("rank fit lists.txt -m new --scaling x", "'x' is not one of 'none', 'minmax'"),
     ("rank fit lists.txt -m new --query-weight x", "'x' is not one of 'observations'"),
     ("rank fit lists.txt -m new --metric NDCG@0", "whole number of at least 1, got 0"),
     ("rank predict r.json", "Missing argument 'FILE'"),

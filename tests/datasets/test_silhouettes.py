@@ -8,6 +8,7 @@ import pytest
 from permatch.datasets import Silhouettes, silhouettes
 from permatch.datasets.outline import read_outline, resample
 from permatch.errors import ImageError, InvalidOptionError, MissingDependencyError
+from permatch.features.shape_context import outline_tangents, shape_context
 
 skimage = pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
 from skimage import io  # noqa: E402
@@ -142,6 +143,45 @@ def test_the_same_seed_gives_the_same_copies(image, data):
     other = silhouettes(image, n_points=6, n_images=8, n_contour=50, rng=1)
     np.testing.assert_array_equal(again.contexts, data.contexts)
     assert not np.array_equal(other.shears, data.shears)
+
+
+def test_new_landmarks_are_other_points_of_the_same_copies(image, data):
+    train = data.new_landmarks(rng=0)
+    validation = data.new_landmarks(train, rng=0)
+    for other in (train, validation):
+        np.testing.assert_array_equal(other.shears, data.shears)
+        np.testing.assert_array_equal(other.outline(3), data.outline(3))
+        np.testing.assert_array_equal(other.points[3], data.outline(3)[other.landmarks])
+    sets = [set(each.landmarks.tolist()) for each in (data, train, validation)]
+    assert len(set.union(*sets)) == 18
+    again = data.new_landmarks(rng=0)
+    np.testing.assert_array_equal(again.contexts, train.contexts)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rotation_invariant": True}, {"context": "landmarks", "n_radial": 3}]
+)
+def test_new_landmarks_are_described_as_the_old_ones(image, options):
+    data = silhouettes(image, n_points=6, n_images=3, n_contour=50, **options)
+    other = data.new_landmarks(rng=0)
+    assert other.contexts.shape == data.contexts.shape
+    outline = data.outline(2)
+    if "context" in options:
+        expected = shape_context(outline[other.landmarks], n_radial=3)
+    else:
+        tangents = outline_tangents(outline)[other.landmarks]
+        expected = shape_context(
+            outline[other.landmarks], outline, rotation_invariant=True, tangents=tangents
+        )
+    np.testing.assert_array_equal(other.contexts[2], expected)
+
+
+def test_new_landmarks_need_free_points_of_the_same_contour(image, data):
+    narrow = silhouettes(image, n_points=6, n_images=2, n_contour=11)
+    with pytest.raises(InvalidOptionError, match="6 new landmarks .* got 5 of 11. Raise"):
+        narrow.new_landmarks()
+    with pytest.raises(InvalidOptionError, match="on the same contour; got another"):
+        data.new_landmarks(narrow)
 
 
 def test_contexts_count_contour_or_landmarks(image, data):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import permatch as pm
+from permatch._tables import Roles
 from permatch.distributed import open_queries
 from permatch.distributed.dask_shards import DaskShards
 from permatch.linking import link_parts
@@ -62,7 +63,7 @@ def test_shards_are_spread_evenly_and_dask_knows_their_size(client):
     qid = np.repeat(np.arange(80), 10)
     parts = [(X[k : k + 100], y[k : k + 100], qid[k : k + 100]) for k in range(0, 800, 100)]
     held = client.scatter(parts, workers=[next(iter(client.nthreads()))])
-    shards = open_queries([dask.delayed(part) for part in held], None).shards
+    shards = open_queries([dask.delayed(part) for part in held], Roles()).shards
     assert isinstance(shards, DaskShards)
     assert shards.map(attrgetter("n_documents")) == [100] * 8
     homes = [own for (own,) in client.who_has(shards.delayed).values()]

@@ -259,7 +259,7 @@ def test_roles_and_columns():
     fit = clone(MODEL).fit
     with pytest.raises(InvalidQueriesError, match="y must be the name of a column"):
         fit(table)
-    with pytest.raises(InvalidQueriesError, match="the Dask DataFrame .* lacks q"):
+    with pytest.raises(InvalidQueriesError, match="the Dask DataFrame .* lacks 'q'"):
         fit(table, "grade", "q")
     with pytest.raises(DocumentTypeError, match="'title' is not"):
         fit(table, "grade", "query", feature_names=["a", "title"])

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import permatch as pm
+from permatch._tables import Roles
 from permatch.distributed import disk, opening
 from permatch.errors import (
     DocumentTypeError,
@@ -106,9 +107,9 @@ def test_single_precision_stays_single(tmp_path):
     X, y, qid = LISTS
     frame = frame_of(X.astype(np.float32), y, qid)
     source = write_parquet(tmp_path / "single", frame, 3)
-    opened = opening.open_queries(source, "grade", "query", feature_names=FEATURES)
+    opened = opening.open_queries(source, Roles("grade", "query", features=FEATURES))
     assert opened.shards.map(lambda queries: queries.documents.dtype)[0] == np.float32
-    mixed = opening.open_queries(source, "grade", "query")
+    mixed = opening.open_queries(source, Roles("grade", "query"))
     assert mixed.shards.map(lambda queries: queries.documents.dtype)[0] == np.float64
 
 
@@ -135,7 +136,7 @@ def test_features_are_read_once_per_pass_and_only_where_looked_at(folder, monkey
     reads = []
     read = disk.Stored.read
     monkeypatch.setattr(disk.Stored, "read", lambda own: (reads.append(1), read(own))[1])
-    opened = opening.open_queries(folder, "grade", "query")
+    opened = opening.open_queries(folder, Roles("grade", "query"))
     n_shards = len(opened.shards._readers)
     assert n_shards > 3
     assert not reads
@@ -202,7 +203,7 @@ def fit(source, y="grade", qid="query", **more):
     ("frame", "error", "message"),
     [
         (changed(query=LISTS[2] % 70), InvalidQueriesError, "occurs .*after other queries"),
-        (FRAME.drop(columns="grade"), InvalidQueriesError, "lacks grade"),
+        (FRAME.drop(columns="grade"), InvalidQueriesError, "lacks 'grade'"),
         (changed(grade=-1), GradeError, r"part\.\d.parquet: grades must be .* at row 0"),
         (
             changed(b=FRAME["b"].mask(FRAME.index == 100)),
@@ -239,17 +240,26 @@ def test_text_is_no_feature(tmp_path):
     fit(source)  # it is left out
     with pytest.raises(DocumentTypeError, match="'title' is not"):
         fit(source, feature_names=["a", "title"])
-    with pytest.raises(InvalidQueriesError, match="lacks z"):
+    with pytest.raises(InvalidQueriesError, match="lacks 'z'"):
         fit(source, feature_names=["a", "z"])
+
+
+def test_row_numbers_of_a_data_frame_are_no_feature(tmp_path):
+    index = np.random.default_rng(0).permutation(len(FRAME))
+    source = write_parquet(tmp_path / "index", FRAME.set_index(index), 2)
+    names = {"y": "grade", "qid": "query", "sample_weight": "weight"}
+    assert pm.RankMatch().fit(source, **names).feature_names_ == FEATURES
+    chosen = pm.RankMatch().fit(source, **names, feature_names=["a", "__index_level_0__"])
+    assert chosen.n_features_in_ == 2
 
 
 def test_files_with_other_columns(folder, tmp_path):
     source = write_parquet(tmp_path / "mixed", FRAME, 1)
     FRAME.drop(columns="c").iloc[:0].to_parquet(source / "part.9.parquet")
-    with pytest.raises(InvalidQueriesError, match=r"part\.9\.parquet .*lacks c"):
+    with pytest.raises(InvalidQueriesError, match=r"part\.9\.parquet .*lacks 'c'"):
         fit(source)
     model = pm.RankMatch().fit(folder, "grade", "query")
-    with pytest.raises(InvalidQueriesError, match="lacks c"):
+    with pytest.raises(InvalidQueriesError, match="lacks 'c'"):
         model.predict(source / "part.9.parquet")
 
 

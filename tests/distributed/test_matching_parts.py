@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from sklearn.model_selection import TimeSeriesSplit
 
 import permatch as pm
 from permatch.datasets import read_edge_table
@@ -66,7 +67,8 @@ def write(table, folder, n_files=4):
 
 def weights_in_memory(model, table):
     known = read_edge_table(table)
-    return model.fit(known.graphs, known.matchings)._weights().copy()
+    model.fit(known.graphs, known.matchings, feature_names=known.feature_names)
+    return model._weights().copy()
 
 
 def on_dask(table, n_partitions):
@@ -78,8 +80,14 @@ def on_dask(table, n_partitions):
     "model",
     [
         pm.MAPMatching(0.1, tol=1e-9),
-        pm.MAPMatching(0.1, tol=1e-9, scale_features=False, bounds="non-negative"),
-        pm.MaxMarginMatching(0.1, tol=1e-6),
+        pm.MAPMatching(
+            0.1,
+            tol=1e-9,
+            scale_features=False,
+            bounds="non-negative",
+            prior_coef={"x1": -1.0},
+        ),
+        pm.MaxMarginMatching(0.1, tol=1e-6, prior_coef=[1.0, 2.0, 3.0]),
     ],
 )
 @pytest.mark.parametrize("is_square", [False, True])
@@ -95,6 +103,17 @@ def test_coefficients_do_not_depend_on_parts(model, is_square, tmp_path, monkeyp
         for n_partitions in (2, 7, 32) if is_first else (4,):
             found = model.fit(on_dask(table, n_partitions))._weights()
             assert np.allclose(found, expected, rtol=0.0, atol=1e-9), n_partitions
+
+
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
+def test_alpha_is_chosen_on_later_graphs(table, folder):
+    known = read_edge_table(table)
+    search = pm.MAPMatchingCV([1.0, 0.01], cv=TimeSeriesSplit(3), prior_coef=-1.0)
+    search.fit(known.graphs, known.matchings, feature_names=known.feature_names)
+    expected = search.cv_results_["scores"], search.coef_
+    search.fit(folder)
+    np.testing.assert_allclose(search.cv_results_["scores"], expected[0], atol=1e-12)
+    np.testing.assert_allclose(search.coef_, expected[1], atol=1e-4)
 
 
 def test_unknown_labels(table, tmp_path):
@@ -227,6 +246,30 @@ def test_an_empty_partition_has_the_type_of_the_others(table):
     assert len(matched) == len(table)
 
 
+def test_row_numbers_of_a_data_frame_are_no_feature(table, tmp_path):
+    (tmp_path / "in").mkdir()
+    numbered = table.set_index(np.random.default_rng(0).permutation(len(table)))
+    numbered.to_parquet(tmp_path / "in" / "0.parquet")
+    assert pm.MAPMatching().fit(tmp_path / "in").feature_names_ == FEATURES
+
+
+@pytest.mark.parametrize("first", ["bool", "int8", "float32", "int64"])
+def test_files_may_hold_numbers_of_several_types(table, tmp_path, first):
+    counts = (10.0 * table["x0"]).round()
+    table = table.assign(x0=counts if first == "float32" else counts.astype("int64"))
+    head, rest = table.iloc[:80].copy(), table.iloc[80:]
+    head["x0"] = (head["x0"] % 2 if first == "bool" else head["x0"] % 100).astype(first)
+    if first == "int64":
+        rest = rest.assign(x0=rest["x0"] / 3.0)
+    (tmp_path / "in").mkdir()
+    for k, part in enumerate([head, rest]):
+        part.to_parquet(tmp_path / "in" / f"{k}.parquet")
+    model = pm.MAPMatching(0.1, tol=1e-9)
+    expected = weights_in_memory(model, pd.concat([head, rest]).astype({"x0": float}))
+    found = model.fit(tmp_path / "in")._weights()
+    assert np.allclose(found, expected, rtol=0.0, atol=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_a_file_without_labels(table, folder):
     part = pa.Table.from_pandas(table.iloc[-9:].drop(columns="label"), preserve_index=False)
@@ -269,8 +312,21 @@ def test_bad_tables(table, tmp_path):
         table, InvalidOptionError, "equal weights; got sample_weight", sample_weight=[1]
     )
     refused(table, InvalidOptionError, "matchings must be the name", matchings=[1, 2])
-    search = pm.MAPMatchingCV(cv=None)
-    refused(table, InvalidOptionError, "cv must be a number, without validation", search)
+    damaged = write(table, tmp_path / "damaged")
+    whole = (damaged / "0.parquet").read_bytes()
+    (damaged / "0.parquet").write_bytes(whole[:-100])
+    with pytest.raises(TableError, match=r"0\.parquet must be a complete Parquet file"):
+        pm.MAPMatching().fit(damaged)
+    search = pm.MAPMatchingCV(cv="five")
+    refused(
+        table, InvalidOptionError, "cv must be a number of folds, .* got 'five'", search
+    )
+    search = pm.MAPMatchingCV(cv=[([0, 1], [99])])
+    refused(table, InvalidOptionError, r"graphs 0 \.\. 32; split 0 does not", search)
+    search = pm.MAPMatchingCV(cv=[([0, 1], [])])
+    refused(table, InvalidOptionError, "split 0 lacks one", search)
+    search, validation = pm.MAPMatchingCV(), ([], [])
+    refused(table, InvalidOptionError, "by folds; got valid", search, validation=validation)
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.csv").write_text("left,right\n")
     with pytest.raises(TableError, match="Convert the table to Parquet"):

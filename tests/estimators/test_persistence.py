@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 import permatch as pm
 from permatch.errors import ModelFileError
@@ -122,9 +122,27 @@ def test_the_path_of_a_cross_validation_survives(data, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the chosen alpha")
-def test_a_splitter_is_not_kept_and_that_is_said(data, tmp_path):
-    MAPMatchingCV([1e-2, 1.0], cv=KFold(3)).fit(*data).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match=r"cv=KFold\(n_splits=3.*reset to its default"):
+@pytest.mark.parametrize(
+    "splitter",
+    [
+        KFold(3, shuffle=True, random_state=1),
+        TimeSeriesSplit(3, gap=1),
+        ShuffleSplit(2, test_size=0.3),
+    ],
+    ids=str,
+)
+def test_splitters_survive_with_their_options(splitter, data, tmp_path):
+    MAPMatchingCV([1e-2, 1.0], cv=splitter).fit(*data).save(tmp_path / "model.json")
+    assert repr(load(tmp_path / "model.json").cv) == repr(splitter)
+
+
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
+def test_a_list_of_splits_is_not_kept_and_that_is_said(data, tmp_path):
+    class Halves(KFold):
+        pass
+
+    MAPMatchingCV([1e-2, 1.0], cv=Halves(2)).fit(*data).save(tmp_path / "model.json")
+    with pytest.warns(UserWarning, match=r"cv=Halves\(n_splits=2.*reset to its default"):
         assert load(tmp_path / "model.json").cv == 5
 
 

@@ -210,8 +210,11 @@ def test_data_frames(lists):
     pandas.testing.assert_frame_equal(
         found, pandas.DataFrame(expected, columns=list("abcde"), index=frame.index)
     )
-    with pytest.raises(InvalidQueriesError, match="a, b, c, d, e, in this order; got e, a"):
-        scaler.transform(frame[list("eabcd")], qid=qid)
+    scaler.set_output(transform="default")
+    mixed = frame.assign(query=qid)[["query", *"eabcd"]]
+    np.testing.assert_array_equal(scaler.transform(mixed, qid=qid), expected)
+    with pytest.raises(InvalidQueriesError, match="it lacks 'e'"):
+        scaler.transform(frame[list("abcd")], qid=qid)
     scaler.fit(X, qid=qid)
     assert not hasattr(scaler, "feature_names_in_")
 

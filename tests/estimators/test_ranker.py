@@ -10,7 +10,6 @@ import permatch as pm
 from permatch._estimators import ESTIMATORS, Listed, find_estimator, options_of
 from permatch.errors import InvalidOptionError, NotFittedError
 from permatch.estimators import BaseRanker
-from permatch.estimators.export import to_solr
 from permatch.pages.rank_explorer import rank_view
 from tests.estimators.test_rank_match import judged_lists
 
@@ -64,11 +63,7 @@ def test_a_curved_ranker_can_do_what_rankers_can(scaling, listed, tmp_path):
 def test_what_needs_coefficients_says_so(listed):
     X, y, qid = judged_lists()
     model = Curved().fit(X, y, qid)
-    with pytest.raises(
-        InvalidOptionError, match=r"RankMatch, .*QueryRidgeCV\); got Curved"
-    ):
-        to_solr(model)
-    with pytest.raises(InvalidOptionError, match="requires a linear ranker; got a Curved"):
+    with pytest.raises(InvalidOptionError, match="rankers and of trees; got a Curved"):
         rank_view("q", ["d"], X[:1], y[:1], model)
 
 
@@ -77,16 +72,18 @@ def test_the_table_names_every_estimator_once():
         assert row.load() is getattr(pm, name)
         is_ranker = issubclass(row.load(), BaseRanker)
         assert (row.task == "rank") == is_ranker
-    learners = [name for name in pm.estimators.__all__ if hasattr(pm, name)]
+    rooms = pm.estimators, pm.boosting
+    learners = {name for room in rooms for name in room.__all__ if hasattr(pm, name)}
     others = {"QueryScaler", "load", "MarginalIntervals", "Posterior"}
-    assert set(learners) - others == set(ESTIMATORS)
+    assert learners - others == set(ESTIMATORS)
 
 
 @pytest.mark.parametrize("task", ["match", "rank"])
 def test_every_name_on_the_command_line_is_that_of_an_estimator_and_its_search(task):
     found = {
-        find_estimator(task, option, is_search=is_search)
-        for option in options_of(task)
+        find_estimator(task, option, is_search=is_search, kind=kind)
+        for kind in ("linear", "trees")
+        for option in options_of(task, kind)
         for is_search in (False, True)
     }
     rows = [row for row in ESTIMATORS.values() if row.task == task and row.option]

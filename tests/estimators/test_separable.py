@@ -82,3 +82,15 @@ def test_lists_that_the_scores_tell(subset_size, rng):
 def test_overlapping_lists_have_a_best_point(subset_size, rng):
     X, y, qid = judged_lists(rng, 1.5)
     assert pm.RankMatch(subset_size, alpha=0.0).fit(X, y, qid=qid).is_converged_
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_features_that_change_nothing_are_no_separation(seed, is_scaled):
+    X, y, qid = judged_lists(np.random.default_rng(seed), 1.5)
+    model = pm.RankMatch(alpha=0.0, scale_features=is_scaled)
+    expected = model.fit(X, y, qid=qid).coef_
+    for more in (np.ones(len(X)), qid, X[:, 0]):  # a constant, one per query, a copy
+        found = model.fit(np.c_[X, more], y, qid=qid)
+        assert found.is_converged_
+        assert np.allclose(found.coef_[1:3], expected[1:], atol=1e-5)

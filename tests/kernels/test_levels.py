@@ -14,6 +14,8 @@ from permatch.inference.ranking.levels import _infer_levels, _infer_list
 from permatch.kernels.ranking.levels import PROFILE
 from permatch.kernels.ranking.levels_dp import count_cells, counting_room, infer_by_counting
 from permatch.kernels.ranking.levels_fourier import (
+    EXACT_TO,
+    SINGLE_TO,
     choose_points,
     expected_points,
     fill_periods,
@@ -24,6 +26,8 @@ from permatch.kernels.ranking.levels_tilt import fill_covariance, fill_products
 
 # A few hundred roundings of numbers of order one.
 TOL = 1e-12
+# What is good enough for single precision, whose roundings are 6e-8.
+SINGLE_TOL = 3e-8
 
 # counts of levels, the commonest first, as the kernels want them
 COUNTS = {
@@ -66,18 +70,23 @@ def tilted(scores, values, counts):
     return _infer_list(scores, values, counts, PROFILE)[1]
 
 
-def by_fourier(marginals, counts, size):
+def by_fourier(marginals, counts, size, exponent=EXACT_TO):
     products = np.empty((len(counts), len(counts)))
     fill_products(marginals, size, products)
     covariance = np.empty((len(counts) - 1, len(counts) - 1))
     fill_covariance(products, covariance)
     periods = np.empty(len(counts) - 1, np.int64)
-    fill_periods(covariance, counts, periods)
+    fill_periods(covariance, counts, periods, exponent)
     marginals = marginals.copy()
     work = np.full(fourier_room(counts, size), np.nan)  # as another list may leave it
-    log_prob = infer_by_fourier(marginals, counts, products, periods, size, work)
-    n_expected = expected_points(covariance, periods)
-    return log_prob, marginals[:, :size], n_expected, choose_points(products, periods)[1]
+    log_prob = infer_by_fourier(marginals, counts, products, periods, size, work, exponent)
+    n_expected = expected_points(covariance, periods, exponent)
+    return (
+        log_prob,
+        marginals[:, :size],
+        n_expected,
+        choose_points(products, periods, exponent)[1],
+    )
 
 
 def by_counting(marginals, counts, size):
@@ -132,6 +141,10 @@ def test_fourier_inversion_agrees_with_counting(counts, spread, rng):
     assert log_fourier == pytest.approx(log_counting, abs=TOL)
     np.testing.assert_allclose(fourier, counting, atol=TOL)
     assert 0.3 * n_points <= n_expected + 1 <= 5 * n_points + 1
+    log_single, single, _, fewer = by_fourier(marginals, counts, len(scores), SINGLE_TO)
+    assert log_single == pytest.approx(log_counting, abs=SINGLE_TOL)
+    np.testing.assert_allclose(single, counting, atol=SINGLE_TOL)
+    assert fewer <= n_points
 
 
 def log_domain(scores, counts):

@@ -7,6 +7,7 @@ import pytest
 
 import permatch as pm
 from permatch.errors import InvalidOptionError, TableError
+from permatch.linking.review import largest_first
 from tests.linking.test_link import random_pairs
 
 
@@ -182,7 +183,7 @@ def cost_of_knowing(links, row):
 def test_gains_are_those_of_all_matchings(seed):
     links = pm.link(random_pairs(seed, 3, 3, 0.7))
     found = links.review()
-    assert (np.diff(found["gain"]) <= 0.0).all()
+    assert (np.diff(found["gain"]) <= 1e-9).all()
     for left, right, gain in zip(found["left"], found["right"], found["gain"], strict=True):
         row = int(np.flatnonzero((links["left"] == left) & (links["right"] == right))[0])
         assert gain == pytest.approx(cost_of_knowing(links, row), abs=1e-9)
@@ -192,3 +193,9 @@ def test_how_many_to_review_is_checked(links):
     with pytest.raises(InvalidOptionError, match="n must be a number of pairs"):
         links.review(-1)
     assert len(links.review(2)) == 2
+
+
+def test_gains_that_differ_by_rounding_are_reviewed_in_the_order_of_rows():
+    gains = np.array([0.25, 0.0, 0.5, 0.25 + 1e-15, 0.5 + 1e-15, 0.1])
+    assert largest_first(gains, np.arange(6)).tolist() == [2, 4, 0, 3, 5]
+    assert largest_first(gains, np.arange(6)[::-1]).tolist() == [4, 2, 3, 0, 5]

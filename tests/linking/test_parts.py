@@ -279,6 +279,11 @@ def test_bad_sources(pairs, tmp_path):
         pm.link(tmp_path / "in", out=tmp_path / "out")
     with pytest.raises(InvalidOptionError, match="out= is for pairs on disk or on Dask"):
         pm.link(pairs, out=tmp_path / "out")
+    damaged = write(pairs, tmp_path / "damaged")
+    last = max(damaged.iterdir())
+    last.write_bytes(last.read_bytes()[:-100])
+    with pytest.raises(TableError, match=f"{last.name} must be a complete Parquet file"):
+        pm.link(damaged, out=tmp_path / "out")
     splink = pairs.assign(source_dataset_l="a", source_dataset_r="b")
     splink.loc[5, "source_dataset_r"] = "c"
     with pytest.raises(TableError, match="from two sources; got 3"):
@@ -286,6 +291,16 @@ def test_bad_sources(pairs, tmp_path):
     array = dask.dataframe.from_pandas(pairs, npartitions=2).to_dask_array()
     with pytest.raises(TableError, match="from Dask as a DataFrame"):
         pm.link(array)
+
+
+def test_files_may_hold_numbers_of_several_types(pairs, tmp_path, small_parts):
+    certain = pairs.assign(probability=np.where(pairs.index < 3, 0.0, pairs["probability"]))
+    (tmp_path / "in").mkdir()
+    whole = certain.iloc[:3].astype({"probability": "int64"})
+    for k, part in enumerate([whole, certain.iloc[3:]]):
+        part.to_parquet(tmp_path / "in" / f"{k}.parquet", index=False)
+    found = pm.link(tmp_path / "in", out=tmp_path / "out").to_links()
+    assert (found["probability"] == pm.link(certain)["probability"]).all()
 
 
 def test_an_arrow_dataset(pairs, tmp_path, small_parts):

@@ -8,7 +8,7 @@ from permatch.errors import InvalidGraphError, InvalidMatchingError, InvalidOpti
 from permatch.graphs import BipartiteGraph
 from permatch.known import Known
 from permatch.labels import EdgeLabels
-from permatch.metrics import calibration
+from permatch.metrics import calibration, node_calibration
 
 STRATEGIES = ("uniform", "quantile")
 
@@ -36,12 +36,20 @@ def pooled(marginals, matchings):
     ).T
 
 
+@pytest.mark.parametrize("least", [0.0, 0.05, 0.3])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("n_bins", [1, 4, 10])
-def test_every_bin_is_its_definition(strategy, n_bins, rng):
+def test_every_bin_is_its_definition(strategy, n_bins, least, rng):
     marginals, matchings = predictions(rng)
-    result = calibration(marginals, matchings, n_bins, strategy=strategy)
+    result = calibration(
+        marginals, matchings, n_bins, strategy=strategy, min_probability=least
+    )
     predicted, is_matched = pooled(marginals, matchings)
+    is_plausible = predicted >= least
+    assert result.n_left_out == (~is_plausible).sum()
+    predicted, is_matched = predicted[is_plausible], is_matched[is_plausible]
+    assert result.confidence == pytest.approx(predicted.mean())
+    assert result.accuracy == pytest.approx(is_matched.mean())
     limits = result.bin_edges
     assert len(limits) == len(result.counts) + 1 == n_bins + 1
     error = 0.0
@@ -69,11 +77,13 @@ def test_widths_or_masses_are_equal(rng):
 
 
 def test_matchings_drawn_from_the_model_are_calibrated(rng):
-    # 38,000 edges: the share of a bin is off by a standard error of at most 0.015.
+    # 38,000 edges, 10,000 nodes: the share of a bin is off by at most 0.015 or so.
     marginals, matchings = predictions(rng, n_graphs=3000)
     for strategy in STRATEGIES:
+        for measure in (calibration, node_calibration):
+            result = measure(marginals, matchings, strategy=strategy)
+            assert result.expected_calibration_error < 0.025
         result = calibration(marginals, matchings, strategy=strategy)
-        assert result.expected_calibration_error < 0.01
         np.testing.assert_allclose(result.observed, result.mean_predicted, atol=0.05)
 
 
@@ -90,7 +100,7 @@ def test_overconfidence_shows(rng):
 def test_certain_and_right():
     matchings = [np.array([1, 0, 2]), np.array([0, 1])]
     tables = [np.eye(len(matching))[matching] for matching in matchings]
-    result = calibration(tables, matchings)
+    result = calibration(tables, matchings, min_probability=0.0)
     assert result.expected_calibration_error == 0.0
     assert result.counts[[0, -1]].tolist() == [8, 5]
     assert result.observed[[0, -1]].tolist() == [0.0, 1.0]
@@ -108,7 +118,7 @@ def test_equal_probabilities_share_a_bin():
 
 def test_rounding_beyond_the_ends_is_forgiven():
     table = np.array([[1.0 + 1e-13, -1e-13], [-1e-13, 1.0 + 1e-13]])
-    result = calibration([table], [[0, 1]], 4)
+    result = calibration([table], [[0, 1]], 4, min_probability=0.0)
     assert result.counts.tolist() == [2, 0, 0, 2]
     assert result.expected_calibration_error == 0.0
 
@@ -117,6 +127,91 @@ def test_empty_graphs_add_nothing():
     table = np.array([[0.5, 0.5], [0.5, 0.5]])
     result = calibration([np.empty((0, 0)), table], [[], [1, 0]], 1)
     assert result.counts.tolist() == [4]
+
+
+def test_improbable_edges_do_not_hide_the_others(rng):
+    # A matcher of 30 nodes that says 60 % and is never right.
+    table = np.full((30, 30), 0.4 / 29)
+    table[np.arange(30), (np.arange(30) + 1) % 30] = 0.6
+    truth = [np.arange(30)]
+    assert (
+        calibration([table], truth, min_probability=0.0).expected_calibration_error < 0.05
+    )
+    result = calibration([table], truth)
+    assert result.expected_calibration_error == pytest.approx(0.6)
+    assert (result.counts.sum(), result.n_left_out) == (30, 870)
+
+
+# ---- by node -----------------------------------------------------------------------------
+
+
+def by_node(marginals, matchings):
+    """Every left node's confidence and whether it is right, one at a time."""
+    found = []
+    for table, matching in zip(marginals, matchings, strict=True):
+        for row, partner in zip(np.asarray(table), matching, strict=True):
+            best, alone = int(np.argmax(row)), 1.0 - row.sum()
+            guess = -1 if alone > row[best] else best
+            if partner != -2:
+                found.append((max(row[best], alone), guess == partner))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_confidence_is_that_of_the_most_probable_partner(strategy, rng):
+    marginals, matchings = predictions(rng)
+    matchings[3] = np.full(len(matchings[3]), -2)
+    matchings[5] = np.where(np.arange(len(matchings[5])) == 1, -2, matchings[5])
+    confidence, is_right = by_node(marginals, matchings)
+    result = node_calibration(marginals, matchings, 5, strategy=strategy)
+    assert result.counts.sum() == len(confidence)
+    assert result.confidence == pytest.approx(confidence.mean())
+    assert result.accuracy == pytest.approx(is_right.mean())
+    bins = np.digitize(confidence, result.bin_edges[1:-1])
+    for k in np.unique(bins):
+        assert result.mean_predicted[k] == pytest.approx(confidence[bins == k].mean())
+        assert result.observed[k] == pytest.approx(is_right[bins == k].mean())
+
+
+def test_nodes_may_be_predicted_to_stay_alone(rng):
+    graphs, marginals, matchings = [], [], []
+    for _ in range(60):
+        scores = rng.normal(size=(3, 4))
+        d = pm.MatchingDistribution(scores, unmatched_left=0.5, unmatched_right=0.0)
+        graphs.append(BipartiteGraph(scores[..., None]))
+        marginals.append(d.marginals)
+        matchings.append(d.sample(1, rng=rng)[0])
+    confidence, is_right = by_node(marginals, matchings)
+    result = node_calibration(marginals, matchings)
+    assert result.confidence == pytest.approx(confidence.mean())
+    assert result.accuracy == pytest.approx(is_right.mean())
+    again = node_calibration(marginals, matchings, graphs=graphs)
+    np.testing.assert_array_equal(again.counts, result.counts)
+    assert again.accuracy == result.accuracy
+
+
+def test_nodes_on_lists_of_edges_and_what_is_known_of_them():
+    graph = BipartiteGraph.from_edges([0, 0, 1, 1, 3], [0, 1, 0, 2, 2], np.zeros((5, 1)))
+    chances = [0.7, 0.1, 0.2, 0.3, 0.25]  # node 2 has no edge
+    truth = [[0, 2, -1, -1]]
+    result = node_calibration([chances], truth, graphs=[graph])
+    # Nodes 0, 1 and 3: their partner 0 at 0.7, alone at 0.5 (wrong), alone at 0.75.
+    assert result.counts.sum() == 3
+    assert result.confidence == pytest.approx((0.7 + 0.5 + 0.75) / 3)
+    assert result.accuracy == pytest.approx(2 / 3)
+    # Of node 0 it is only known that 1 is not its partner; node 3 has none.
+    labels = EdgeLabels([-1, 0, 0, 1, 0])
+    partly = node_calibration([chances], [labels], graphs=[graph])
+    assert partly.counts.sum() == 2
+
+
+def test_no_node_of_which_anything_is_known_is_an_error():
+    with pytest.raises(InvalidGraphError, match="at least one left node .* got none in 1"):
+        node_calibration([HALF], [[-2, -2]])
+    with pytest.raises(InvalidGraphError, match="at least one left node .* got none in 0"):
+        node_calibration([], [])
+    with pytest.raises(InvalidMatchingError, match=r"know the left nodes; .* \(2,\)"):
+        node_calibration([HALF[0]], [EdgeLabels([1, 0])])
 
 
 HALF = np.full((2, 2), 0.5)
@@ -166,6 +261,18 @@ BAD = {
         {"strategy": "even"},
         InvalidOptionError,
         "one of 'uniform', 'quantile'; got 'even'",
+    ),
+    "least": (
+        ([HALF], [[0, 1]]),
+        {"min_probability": 1.5},
+        InvalidOptionError,
+        "min_probability must be a number from 0 to 1; got 1.5. 0 counts all",
+    ),
+    "not plausible": (
+        ([HALF], [[0, 1]]),
+        {"min_probability": 0.6},
+        InvalidGraphError,
+        "of at least 0.6; got none in 1 graphs, and 4 that are less probable",
     ),
 }
 

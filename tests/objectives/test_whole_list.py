@@ -247,3 +247,73 @@ def test_bad_options(rng):
         likelihood([[0, 1]], form="fast")
     with pytest.raises(InvalidOptionError, match="got 'fast'"):
         likelihood([[0, 1]]).in_form("fast")
+
+
+# ---- derivatives by single scores ------------------------------------------------------
+
+
+def single_derivatives(scores, grades, levels=LEVELS):
+    """Loss, slope and variance of the levels by enumeration."""
+    ways = np.array(sorted(set(itertools.permutations(grades))))
+    totals = levels[ways] @ scores
+    chances = np.exp(totals - logsumexp(totals))
+    means = chances @ levels[ways]
+    variances = chances @ (levels[ways] - means) ** 2
+    observed = levels[np.asarray(grades)]
+    return logsumexp(totals) - observed @ scores, means - observed, variances
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("is_single", [False, True])
+def test_derivatives_are_their_definition(is_single, name, spread, rng):
+    scores = (spread * rng.normal(size=len(LISTS[name]))).round(1)
+    objective = likelihood([LISTS[name]], is_single=is_single)
+    for found, expected in zip(
+        objective.derivatives(scores), single_derivatives(scores, LISTS[name]), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=3e-8 if is_single else 1e-11)
+
+
+@pytest.mark.parametrize("form", ["exact", "profile"])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
+def test_second_derivatives_against_differences_of_slopes(form, spread, rng):
+    lists, weights = random_lists(rng, [5, 1, 30, 60, 9], 4), rng.dirichlet(np.ones(5))
+    objective = likelihood(lists, np.arange(4.0), weights, form=form)
+    scores = spread * rng.normal(size=105)
+    value, slope, curvature = objective.derivatives(scores)
+    assert value == pytest.approx(objective.value_and_slope(scores)[0])
+    np.testing.assert_allclose(slope, objective.value_and_slope(scores)[1], atol=1e-15)
+    assert (curvature >= 0.0).all()
+    for i in range(0, 105, 4):
+        step = STEP * np.eye(105)[i]
+        higher, lower = (objective.derivatives(scores + s)[1][i] for s in (step, -step))
+        assert curvature[i] == pytest.approx((higher - lower) / (2 * STEP), abs=1e-8)
+
+
+def test_second_derivatives_of_the_profile_form_are_the_diagonal_of_its_curvature(rng):
+    objective = likelihood(random_lists(rng, [40, 7, 90], 3), form="profile")
+    scores = rng.normal(size=137)
+    variances, loadings = objective.curvature(scores)
+    expected = variances - (loadings**2).sum(axis=1)
+    np.testing.assert_allclose(objective.derivatives(scores)[2], expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_derivatives_at_extreme_scores(scale, rng):
+    for form in ("exact", "profile"):
+        objective = likelihood(random_lists(rng, [5, 30, 60]), form=form, is_single=True)
+        value, slope, curvature = objective.derivatives(scale * rng.normal(size=95))
+        assert np.isfinite([value, *slope, *curvature]).all()
+        assert (curvature >= 0.0).all()
+
+
+def test_forms_in_single_precision(rng):
+    lists = [rng.integers(3, size=2000), rng.integers(4, size=100), [0] * 50 + [1, 2, 3, 4]]
+    levels = np.arange(5.0)
+    assert likelihood(lists, levels).forms.tolist() == ["profile", "profile", "exact"]
+    single = likelihood(lists, levels, is_single=True)
+    assert single.forms.tolist() == ["exact", "profile", "exact"]
+    assert (
+        likelihood(lists[:2], levels, form="profile", is_single=True).forms[0] == "profile"
+    )

@@ -67,6 +67,27 @@ def test_an_approximate_hessian_will_do(factor, rng):
     assert (np.diff([row["loss"] for row in optimum.history]) <= 1e-15).all()
 
 
+def test_what_changes_nothing_is_left_where_it_is(rng):
+    loss = Logistic(rng)
+    noise = 1e-15 * rng.normal(size=(2, 6))
+
+    def value_and_grad(x):  # the last two move nothing, and a copy shares the rest
+        value, grad = loss(x[:6] + np.append(x[6], np.zeros(5)))
+        return value, np.append(grad, [grad[0], *noise[:, 0]])
+
+    def hessian(x):
+        own = loss.hessian(x[:6] + np.append(x[6], np.zeros(5)))
+        both = np.pad(own, (0, 3))
+        both[6, :6] = both[:6, 6] = own[0]
+        both[6, 6] = own[0, 0]
+        return both + np.diag([0.0] * 7 + [1e-15, 1e-12])
+
+    optimum = minimize_newton(value_and_grad, hessian, np.zeros(9), tol=TOL)
+    assert optimum.is_converged
+    assert optimum.coef[0] == pytest.approx(optimum.coef[6], rel=1e-5)
+    assert np.abs(optimum.coef[7:]).max() < 1e-5
+
+
 HESSIANS = {
     "negative": lambda x: -np.eye(6),
     "zero": lambda x: np.zeros((6, 6)),

@@ -51,6 +51,12 @@ def test_learning_helps_and_the_numbers_fit_together(demo):
     (row,) = (r for r in demo.rows if r["n"] == 6 and r["method"] == "map")
     assert numbers["loss_learnt"] == row["hamming_loss"]
     assert numbers["alpha"] == row["alpha"]
+    other = demo_learning.draw(TINY, landmarks="new")
+    row = demo_learning.measure(TINY, other, 6, "map")
+    assert numbers["loss_new_landmarks"] == row["hamming_loss"]
+    assert numbers["n_plausible"] == demo.reliability.counts.sum()
+    assert demo.node_reliability.counts.sum() == TINY.n_test * TINY.n_points
+    assert numbers["accuracy"] == demo.node_reliability.accuracy
     example = demo.example
     assert numbers["example_right_after"] == (example.after == example.truth).sum()
     assert numbers["example_right_before"] == (example.before == example.truth).sum()
@@ -80,7 +86,7 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
     content = json.loads((page.parent / "demo.json").read_text())
     numbers, rows = content["numbers"], content["rows"]
     with open_page(page, tmp_path, width, scheme) as driver:
-        check_report(driver, "Two lists linked, a horse matched", 4)
+        check_report(driver, "Two lists linked, a horse matched", 5)
         for row, name in (("unweighted", "loss_unweighted"), ("learned", "loss_learnt")):
             cell = driver.find_element("id", f"{row}-wrong-points").text
             assert cell == f"{100 * numbers[name]:.1f} %"
@@ -95,6 +101,9 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
         assert f"alpha = {numbers['alpha']:g}" in body.text
         assert f"{numbers['evaluations']} evaluations" in body.text
         assert f"{numbers['calibration_error']:.4f}" in body.text
+        assert f"{numbers['node_calibration_error']:.4f}" in body.text
+        cell = driver.find_element("id", "learned-at-other-points-wrong-points").text
+        assert cell == f"{100 * numbers['loss_new_landmarks']:.1f} %"
         # Nothing sticks out sideways, on a phone either.
         root = "document.documentElement"
         wide = driver.execute_script(f"return {root}.scrollWidth - {root}.clientWidth")

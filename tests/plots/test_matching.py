@@ -57,12 +57,21 @@ def test_reliability_leaves_out_empty_bins(ax):
         observed=np.array([0.2, np.nan, 0.8]),
         counts=np.array([90, 0, 10]),
         expected_calibration_error=0.1,
+        unit="edge",
     )
     reliability(calibration, ax)
     assert ax.get_lines()[1].get_xdata() == pytest.approx([0.1, 0.9])
     assert "calibration error 0.1000" in labels(ax)[1]
     sizes = ax.collections[0].get_sizes()
     assert sizes[0] > sizes[1]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "predicted probability of an edge",
+        "share of right edges",
+    )
+    calibration.unit = "node"
+    ax.cla()
+    assert reliability(calibration, ax).get_xlabel() == "confidence"
+    assert ax.get_ylabel() == "share of right nodes"
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

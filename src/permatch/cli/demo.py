@@ -114,6 +114,7 @@ def _linking(console: Console, found: "Linking") -> None:
 
 def _horse(console: Console, out: Path, jobs: int, linked: "Linking") -> None:
     """Learn to match the points of sheared silhouettes, and write the page about it."""
+    from permatch.metrics.calibration import PLAUSIBLE
     from permatch.pages import demo_learning
     from permatch.pages.demo_page import demo_page
 
@@ -151,8 +152,16 @@ def _horse(console: Console, out: Path, jobs: int, linked: "Linking") -> None:
         f"[bold green]Learning reduces the error from "
         f"{100 * numbers['loss_unweighted']:.0f} % to {100 * numbers['loss_learnt']:.0f} %"
         f"[/bold green] on {numbers['n_test']} test pairs, in {numbers['seconds']:.0f} "
-        "seconds. The expected calibration error of the edge probabilities is "
-        f"{numbers['calibration_error']:.4f}.",
+        "seconds. As in the paper, training pairs show the points that are tested on; "
+        "trained on other points of the same outline, the error on the same test pairs is "
+        f"{100 * numbers['loss_new_landmarks']:.0f} %.",
+    )
+    _say(
+        console,
+        f"The {numbers['n_plausible']:,} edges of probability {PLAUSIBLE:g} or more have "
+        f"an expected calibration error of {numbers['calibration_error']:.3f}. The most "
+        f"probable partner of a point has probability {numbers['confidence']:.3f} on "
+        f"average and is right for {numbers['accuracy']:.3f} of the points.",
     )
     _say(console, "The page with all figures:")
     _show(console, _single(str(page)))

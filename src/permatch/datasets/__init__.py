@@ -11,8 +11,10 @@ from permatch.datasets.registers import Registers, load_registers
 from permatch.datasets.silhouettes import SilhouettePairs, Silhouettes, silhouettes
 
 if TYPE_CHECKING:
-    from permatch.datasets.letor import RankingData, iterate_letor, read_letor, read_scores
+    from permatch.datasets.judged import read_judged
+    from permatch.datasets.letor import iterate_letor, read_letor, read_scores
     from permatch.datasets.letor_folds import LetorData, LetorFold, load_letor
+    from permatch.datasets.ranking_data import RankingData, group_sizes, query_ids
 
 __all__ = [
     "Boxes",
@@ -24,10 +26,13 @@ __all__ = [
     "SilhouettePairs",
     "Silhouettes",
     "edge_table_from_matches",
+    "group_sizes",
     "iterate_letor",
     "load_letor",
     "load_registers",
+    "query_ids",
     "read_edge_table",
+    "read_judged",
     "read_letor",
     "read_mot",
     "read_scores",
@@ -40,9 +45,12 @@ __all__ = [
 _HOMES = {
     "LetorData": "permatch.datasets.letor_folds",
     "LetorFold": "permatch.datasets.letor_folds",
-    "RankingData": "permatch.datasets.letor",
+    "RankingData": "permatch.datasets.ranking_data",
+    "group_sizes": "permatch.datasets.ranking_data",
     "iterate_letor": "permatch.datasets.letor",
     "load_letor": "permatch.datasets.letor_folds",
+    "query_ids": "permatch.datasets.ranking_data",
+    "read_judged": "permatch.datasets.judged",
     "read_letor": "permatch.datasets.letor",
     "read_scores": "permatch.datasets.letor",
 }

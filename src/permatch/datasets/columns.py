@@ -8,7 +8,6 @@ Cells arrive in blocks of rows, each turned into numbers at once, so the text of
 file is never all in memory.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from permatch._cells import Coded, is_empty, parse_numbers, quoted
+from permatch._cells import Coded, is_empty, is_index_column, parse_numbers, quoted
 from permatch._types import FloatArray, IntArray
 from permatch.errors import TableError
 
@@ -25,8 +24,6 @@ from permatch.errors import TableError
 _NO_IDS = ("nan", "NaN", "<NA>", "NaT")
 #: What cells of the label column may hold.
 LABEL_RULE = "a label must be 1 (matched), 0 (not matched) or empty (unknown)"
-# Row numbers that data frames write beside the data, never meant as a feature.
-_INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,8 @@ class Roles:
         return ids if graph is None else [graph, *ids]
 
 
-class RoleChoice(Protocol):
-    """Roles that are given, or that follow from the columns of a table."""
+class WantedColumns(Protocol):
+    """What a table should have."""
 
     @property
     def required(self) -> list[str]:
@@ -83,6 +80,10 @@ class RoleChoice(Protocol):
     def fits(self, header: list[str]) -> bool:
         """Return whether a table with these columns will do."""
         ...
+
+
+class RoleChoice(WantedColumns, Protocol):
+    """Roles that are given, or that follow from the columns of a table."""
 
     def chosen(self, header: list[str]) -> Roles:
         """Return the roles of the columns of a table, or raise `TableError`."""
@@ -111,7 +112,7 @@ class Columns:
 
     def at(self, row: Any) -> str:
         """Return where a row is: its line in a file, or its position."""
-        return _place(self, row)
+        return place_of(self, row)
 
     def edge(self, row: Any) -> str:
         """Name the edge that a row describes."""
@@ -152,11 +153,7 @@ def check_roles(roles: Roles) -> None:
 
 def check_header(header: list[str], roles: Roles, name: str) -> None:
     """Refuse a table with duplicate or missing columns."""
-    if twice := _repeated([key for key in header if key]):
-        raise TableError(
-            f"the columns of {name} must have different names; got {quoted(twice)} more "
-            "than once. Rename or drop them."
-        )
+    check_different(header, name)
     wanted = roles.required
     if missing := [key for key in wanted if key not in header]:
         raise TableError(
@@ -165,6 +162,15 @@ def check_header(header: list[str], roles: Roles, name: str) -> None:
             "right=, label= and features= (on the command line --graph-column, "
             "--left-column, --right-column, --label-column and --features). In pandas, "
             "reset_index turns the index into columns."
+        )
+
+
+def check_different(header: list[str], name: str) -> None:
+    """Refuse a table with duplicate columns."""
+    if twice := _repeated([key for key in header if key]):
+        raise TableError(
+            f"the columns of {name} must have different names; got {quoted(twice)} more "
+            "than once. Rename or drop them."
         )
 
 
@@ -187,9 +193,7 @@ def used_columns(
         free = [k for k in range(len(header)) if k not in {*ids, label}]
         # A column without a single number is a remark, not a feature full of errors.
         ignored = [
-            k
-            for k in free
-            if _INDEX_COLUMN.fullmatch(header[k]) or _is_remark(first.cells[k])
+            k for k in free if is_index_column(header[k]) or is_remark(first.cells[k])
         ]
         used = [k for k in free if k not in ignored]
     return ids, label if roles.has_labels_read else None, used, ignored
@@ -224,30 +228,30 @@ def gather(
         for parts, coder, k in zip(codes, coders, id_columns, strict=True):
             parts.append(coder.encode(block, k))
         if label is not None:
-            labels.append(_numbers(block, label, LABEL_RULE, ""))
+            labels.append(numbers_of(block, label, LABEL_RULE, ""))
         numbers = np.empty((len(codes[0][-1]), len(used)))
         for column, k in enumerate(used):
-            numbers[:, column] = _numbers(block, k, rule, hint)
+            numbers[:, column] = numbers_of(block, k, rule, hint)
         features.append(numbers)
         if block.lines is not None:
             lines.append(np.array(block.lines, dtype=np.intp))
         if block.rows is not None:
             rows.append(block.rows)
     n_ids = len(id_columns) - len(roles.others)
-    ids = [(_join(codes[k]), list(coders[k])) for k in range(n_ids)]
+    ids = [(join_arrays(codes[k]), list(coders[k])) for k in range(n_ids)]
     if n_ids == 2:
         ids.insert(0, (np.zeros(len(ids[0][0]), dtype=np.intp), [None]))
     return Columns(
         name=name,
         ids=ids,
         id_columns=tuple(header[k] for k in id_columns[:n_ids]),
-        labels=_join(labels) if labels else None,
-        features=_join(features),
+        labels=join_arrays(labels) if labels else None,
+        features=join_arrays(features),
         feature_names=[header[k] for k in used],
         ignored=[header[k] or "(no name)" for k in ignored],
-        lines=_join(lines) if lines else None,
+        lines=join_arrays(lines) if lines else None,
         others=dict(zip(roles.others, map(list, coders[n_ids:]), strict=True)),
-        rows=_join(rows) if rows else None,
+        rows=join_arrays(rows) if rows else None,
     )
 
 
@@ -288,7 +292,7 @@ class _Coder(dict[Any, int]):
                 found = "empty" if is_blank else str(key).replace("nan", "NaN")
                 raise TableError(
                     f"every pair needs a {block.header[column]!r}; the cell is {found} at "
-                    f"{_place(block, row)}. Fill it in, or drop the row."
+                    f"{place_of(block, row)}. Fill it in, or drop the row."
                 )
         return codes
 
@@ -310,13 +314,13 @@ def _all_named(ids: list[Any]) -> bool:
     return kinds == {int}
 
 
-def _is_remark(cells: Any) -> bool:
+def is_remark(cells: Any) -> bool:
     """Tell whether a column holds text and no number at all."""
     values, is_text = parse_numbers(cells)
     return bool(is_text.any() and np.isnan(values).all())
 
 
-def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArray:
+def numbers_of(block: Block, column: int, requirement: str, hint: str) -> FloatArray:
     """Return a column as numbers, NaN for empty cells, or name its first text."""
     values, is_text = parse_numbers(block.cells[column])
     if is_text.any():
@@ -324,12 +328,12 @@ def _numbers(block: Block, column: int, requirement: str, hint: str) -> FloatArr
         cell = block.cells[column][row]
         raise TableError(
             f"{requirement}; {block.header[column]!r} is {str(cell)!r} at "
-            f"{_place(block, row)}. Correct it{hint}."
+            f"{place_of(block, row)}. Correct it{hint}."
         )
     return values
 
 
-def _join(parts: list[Any]) -> Any:
+def join_arrays(parts: list[Any]) -> Any:
     """Join arrays, letting go of each one copied, so that little is ever held twice."""
     if len(parts) == 1:
         return parts[0]
@@ -344,7 +348,8 @@ def _join(parts: list[Any]) -> Any:
     return whole
 
 
-def _place(rows: Block | Columns, row: Any) -> str:
+def place_of(rows: Block | Columns, row: Any) -> str:
+    """Return where a row is: its line in a file, or its position."""
     if rows.lines is not None:
         return f"line {rows.lines[row]} of {rows.name}"
     number = row if rows.rows is None else rows.rows[row]

@@ -2,14 +2,13 @@
 
     grade qid:ID 1:value 2:value ... # docid = ID
 
-Omitted features are 0; features may be in any order; the lines of a query are contiguous.
-SVMrank and XGBoost files with ``qid`` have this format too.
+Omitted features are 0; features may be in any order.  SVMrank and XGBoost files with
+``qid`` have this format too; files of LightGBM leave out ``qid:ID``.
 """
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from permatch._files import Gauge
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_count
+from permatch.datasets.letor_line import LineForm
 from permatch.datasets.letor_rows import (
     BYTE_ORDER_MARK,
     Block,
@@ -28,72 +28,16 @@ from permatch.datasets.letor_rows import (
     open_bytes,
     read_blocks,
 )
+from permatch.datasets.ranking_data import RankingData, as_ids
 from permatch.errors import InvalidOptionError, LetorFileError
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RankingData:
-    r"""Documents with features, grades and queries, in file order.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        One row of features per document.
-    y : ndarray of shape (n,)
-        Grades, at least 0.
-    qid : ndarray of shape (n,)
-        The query of every document: integers if all ids are, text otherwise.
-    doc_ids : ndarray of shape (n,) or None
-        Document ids from the comments (``docid = ...``), empty where there is none; None
-        if no comment has one.
-    path : Path
-        The file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from permatch.datasets import read_letor
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "train.txt")
-    ...     _ = path.write_text("1 qid:7 1:0.5\n0 qid:7 2:4\n2 qid:9 1:3\n")
-    ...     data = read_letor(path)
-    >>> data.n_documents, data.n_features, data.n_queries
-    (3, 2, 2)
-    """
-
-    X: np.ndarray
-    y: IntArray
-    qid: np.ndarray
-    doc_ids: np.ndarray | None
-    path: Path
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents, n."""
-        return len(self.y)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, d."""
-        return self.X.shape[1]
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries."""
-        return 1 + int((self.qid[1:] != self.qid[:-1]).sum())
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(n_documents={self.n_documents}, "
-            f"n_queries={self.n_queries}, n_features={self.n_features}, "
-            f"path={str(self.path)!r})"
-        )
+from permatch.queries import check_sizes
 
 
 def read_letor(
     path: str | os.PathLike[str],
     *,
+    group: Any = None,
+    zero_based: bool = False,
     n_features: int | None = None,
     dtype: Any = np.float64,
     max_bytes: int | None = None,
@@ -104,6 +48,10 @@ def read_letor(
     ----------
     path : path
         The file, plain or gzip.
+    group : array of shape (q,), optional
+        The number of rows of each query, where the lines do not name their query.
+    zero_based : bool
+        Whether features are numbered from 0, as scikit-learn writes them.
     n_features : int, optional
         Number of features; default: the highest index in the file.  A file with a higher
         index is refused.
@@ -122,8 +70,7 @@ def read_letor(
     Raises
     ------
     LetorFileError
-        If a line is malformed, a query is not contiguous, or the file is empty; the message
-        names file and line.
+        If a line is malformed, or the file is empty; the message names file and line.
 
     Notes
     -----
@@ -146,7 +93,8 @@ def read_letor(
     kind = _check_dtype(dtype)
     n_features = _check_width(n_features)
     largest = float(np.finfo(kind).max)
-    blocks = list(read_blocks(path, n_features, largest, max_bytes=max_bytes))
+    form = _line_form(group, zero_based, is_sorted=False)
+    blocks = list(read_blocks(path, n_features, largest, form=form, max_bytes=max_bytes))
     return _gather(blocks, n_features, kind, path, max_bytes)
 
 
@@ -154,6 +102,8 @@ def iterate_letor(
     path: str | os.PathLike[str],
     n_documents: int = 50_000,
     *,
+    group: Any = None,
+    zero_based: bool = False,
     n_features: int | None = None,
     dtype: Any = np.float64,
     max_bytes: int | None = None,
@@ -166,6 +116,8 @@ def iterate_letor(
         The file, plain or gzip.
     n_documents : int
         Maximum number of documents per block; a longer query is a block of its own.
+    group, zero_based
+        As in `read_letor`.
     n_features : int, optional
         Number of features.  Give that of the model: by default the first block decides, and
         more features in later blocks are refused.
@@ -179,6 +131,11 @@ def iterate_letor(
     ------
     RankingData
         Consecutive queries.
+
+    Raises
+    ------
+    LetorFileError
+        As `read_letor`; and if a query comes back after another one.
 
     Examples
     --------
@@ -196,9 +153,10 @@ def iterate_letor(
     kind = _check_dtype(dtype)
     n_features = _check_width(n_features)
     largest = float(np.finfo(kind).max)
+    form = _line_form(group, zero_based, is_sorted=True)
     held: list[Block] = []
     for block in read_blocks(
-        path, n_features, largest, first_decides=True, max_bytes=max_bytes
+        path, n_features, largest, form=form, first_decides=True, max_bytes=max_bytes
     ):
         held.append(block)
         n_features = block.width if n_features is None else n_features
@@ -343,20 +301,15 @@ def _gather(
     return RankingData(
         X=features,
         y=grades,
-        qid=np.repeat(_as_ids(queries), lengths),
+        qid=np.repeat(as_ids(np.array(queries)), lengths),
         doc_ids=None if documents is None else np.array(documents),
         path=Path(path),
     )
 
 
-def _as_ids(queries: list[str]) -> np.ndarray:
-    """Return ids as integers if that loses nothing, else as text."""
-    try:
-        numbers = np.array([int(query) for query in queries], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(queries)
-    is_same = all(str(n) == query for n, query in zip(numbers, queries, strict=True))
-    return numbers if is_same else np.array(queries)
+def _line_form(group: Any, zero_based: bool, *, is_sorted: bool) -> LineForm:
+    sizes = None if group is None else check_sizes(group)
+    return LineForm(sizes, 0 if zero_based else 1, is_sorted)
 
 
 def _check_dtype(dtype: Any) -> Any:

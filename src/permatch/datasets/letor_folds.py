@@ -303,7 +303,7 @@ def _widen(part: RankingData, width: int, max_bytes: int | None) -> RankingData:
         return part
     shape = (part.n_documents, width)
     n_entries = int(np.count_nonzero(part.X))
-    check_memory(shape, part.X.dtype, n_entries, part.path, max_bytes)
+    check_memory(shape, part.X.dtype, n_entries, str(part.path), max_bytes)
     wide = np.zeros(shape, dtype=part.X.dtype)
     wide[:, : part.n_features] = part.X
     return replace(part, X=wide)

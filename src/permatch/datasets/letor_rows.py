@@ -18,7 +18,7 @@ import numpy as np
 from permatch._files import Gauge
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
-from permatch.datasets.letor_line import Line, parse_line
+from permatch.datasets.letor_line import LETOR, Line, LineForm, parse_line
 from permatch.errors import FeatureIndexError, LetorFileError
 from permatch.kernels.ranking.letor_text import (
     POWERS,
@@ -130,6 +130,7 @@ def read_blocks(
     n_features: int | None,
     largest: float,
     *,
+    form: LineForm = LETOR,
     first_decides: bool = False,
     max_bytes: int | None = None,
 ) -> Iterator[Block]:
@@ -138,7 +139,7 @@ def read_blocks(
     An index above `n_features` or a value above `largest` is refused; with `first_decides`
     the first block sets `n_features` where it is None.
     """
-    reader = _Reader(str(path), n_features, largest)
+    reader = _Reader(str(path), n_features, largest, form)
     with open_bytes(path) as (file, raw), damage_reported(str(path)):
         size = os.fstat(raw.fileno()).st_size
         seconds = size / _BYTES_PER_SECOND
@@ -152,11 +153,12 @@ def read_blocks(
                 if first_decides and reader.n_features is None:
                     reader.n_features = block.width
                 yield block
-    if not reader.first_lines:
+    if not reader.n_rows:
         raise LetorFileError(
             f"{path}: a LETOR file must have at least one line "
             "'grade qid:ID 1:value ...'; it is empty. Check that it was copied completely."
         )
+    reader.check_end()
 
 
 @contextmanager
@@ -187,7 +189,9 @@ class _Reader:
     name: str
     n_features: int | None
     largest: float
+    form: LineForm = LETOR
     n_lines: int = 0
+    n_rows: int = 0
     last_query: str | None = None
     first_lines: dict[str, int] = field(default_factory=dict)
 
@@ -212,15 +216,16 @@ class _Reader:
             hard=np.empty((n_entries, 3), dtype=np.int64),
         )
         codes = np.frombuffer(text, dtype=np.uint8)
+        how = self.form.sizes is None, self.form.base
         at = n_rows = n_entries = n_hard = 0
         while True:
             status, at, n_rows, n_entries, n_hard = scan_lines(
-                codes, at, n_rows, n_entries, n_hard, *arrays, POWERS
+                codes, at, n_rows, n_entries, n_hard, *arrays, POWERS, *how
             )
             if status != UNUSUAL:
                 break
             end = text.find(b"\n", at) + 1 or len(text)
-            line = parse_line(text[at:end], self.place(text, at))
+            line = parse_line(text[at:end], self.place(text, at), self.form)
             if line is not None:
                 arrays.add(line, text, at, end, n_rows, n_entries)
                 n_rows, n_entries = n_rows + 1, n_entries + len(line.columns)
@@ -230,6 +235,7 @@ class _Reader:
             self.settle(arrays, text, n_hard, n_rows)
             self.check(arrays, text, n_rows, n_entries)
             block = self.gather(arrays, text, codes, n_rows, n_entries)
+            self.n_rows += n_rows
         self.n_lines += text.count(b"\n")
         return block
 
@@ -249,7 +255,7 @@ class _Reader:
             if not np.isfinite(value) or b"_" in word:  # float takes 1_000
                 at = arrays.line_of(entry, n_rows)
                 stop = text.find(b"\n", at) + 1 or len(text)
-                parse_line(text[at:stop], self.place(text, at))
+                parse_line(text[at:stop], self.place(text, at), self.form)
                 raise AssertionError(f"{word!r} is a number to one parser only")
             arrays.values[entry] = value
 
@@ -261,7 +267,7 @@ class _Reader:
             place = self.place(text, arrays.line_of(entry, n_rows))
             raise FeatureIndexError(
                 f"{place}: documents must have at most {self.n_features} features; got "
-                f"index {columns[entry] + 1}."
+                f"index {columns[entry] + self.form.base}."
             )
         if n_entries and max(values.max(), -values.min()) > self.largest:
             entry = int(np.argmax(np.abs(values) > self.largest))
@@ -274,7 +280,47 @@ class _Reader:
     def gather(
         self, arrays: "_Arrays", text: bytes, codes: Any, n_rows: int, n_entries: int
     ) -> Block:
-        """Return the rows read, after checking that queries are contiguous."""
+        """Return the rows read."""
+        if self.form.sizes is None:
+            queries, starts = self.queries(arrays, text, codes, n_rows)
+        else:
+            queries, starts = self.numbered(self.form.sizes, n_rows)
+        documents = None
+        ranges = arrays.docs[:n_rows]
+        if (ranges[:, 1] > ranges[:, 0]).any():
+            documents = [_decode(text[a:b]) for a, b in ranges.tolist()]
+        return Block(
+            arrays.grades[:n_rows],
+            queries,
+            starts,
+            documents,
+            arrays.row_ends[:n_rows],
+            # copies, so that the memory set aside for entries is given back
+            arrays.columns[:n_entries].copy(),
+            arrays.values[:n_entries].copy(),
+        )
+
+    def numbered(self, sizes: IntArray, n_rows: int) -> tuple[list[str], IntArray]:
+        """Return the queries of rows, numbered from 1, and where they start."""
+        ends = np.cumsum(sizes)
+        owners = np.searchsorted(ends, self.n_rows + np.arange(n_rows), side="right")
+        starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
+        return [str(owner + 1) for owner in owners[starts].tolist()], starts
+
+    def check_end(self) -> None:
+        """Refuse sizes of queries that are not those of the file."""
+        sizes = self.form.sizes
+        if sizes is not None and sizes.sum() != self.n_rows:
+            raise LetorFileError(
+                f"{self.name}: the numbers of rows of the queries must add up to the "
+                f"{self.n_rows} documents; {len(sizes)} of them add up to {sizes.sum()}. "
+                "Use the sizes of exactly this file."
+            )
+
+    def queries(
+        self, arrays: "_Arrays", text: bytes, codes: Any, n_rows: int
+    ) -> tuple[list[str], IntArray]:
+        """Return the queries that rows name, and where they start."""
         is_new = np.empty(n_rows, dtype=np.bool_)
         id_changes(codes, arrays.ids[:n_rows], is_new)
         starts = np.flatnonzero(is_new)
@@ -292,29 +338,16 @@ class _Reader:
                 )
             if query == self.last_query:
                 continue
-            if query in self.first_lines:
+            if query in self.first_lines and self.form.is_sorted:
                 raise LetorFileError(
                     f"{self.name}, line {line}: the documents of a query must be "
                     f"contiguous; query {query} reappears here, after {self.last_query}, "
                     f"and began in line {self.first_lines[query]}. Sort the file by query, "
-                    "or give each query its own id."
+                    "give each query its own id, or read the file whole (read_letor)."
                 )
             self.first_lines[query] = line
             self.last_query = query
-        documents = None
-        ranges = arrays.docs[:n_rows]
-        if (ranges[:, 1] > ranges[:, 0]).any():
-            documents = [_decode(text[a:b]) for a, b in ranges.tolist()]
-        return Block(
-            arrays.grades[:n_rows],
-            queries,
-            starts,
-            documents,
-            arrays.row_ends[:n_rows],
-            # copies, so that the memory set aside for entries is given back
-            arrays.columns[:n_entries].copy(),
-            arrays.values[:n_entries].copy(),
-        )
+        return queries, starts
 
 
 class _Arrays(NamedTuple):
@@ -345,7 +378,7 @@ class _Arrays(NamedTuple):
         self.columns[entry:end] = line.columns
         self.values[entry:end] = line.values
         # Ids are kept as byte ranges; the first colon of a line is that of its query.
-        first = text.find(b":", at) + 1
+        first = text.find(b":", at) + 1 if line.query else at
         self.ids[row] = first, first + len(line.query.encode())
         comment = text.find(b"#", at, stop)
         codes = np.frombuffer(text, dtype=np.uint8)

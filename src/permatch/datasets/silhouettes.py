@@ -6,6 +6,7 @@ psi_i     shape context of landmark i in a copy
 x_ij      (psi_i - psi_j)^2, elementwise: landmark i of one copy, j of another, shuffled
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -66,6 +67,10 @@ class Silhouettes:
         The landmarks of every copy.
     contexts : ndarray of shape (n_images, n_points, d)
         Their shape contexts.
+    context : str
+        What the shape contexts count: ``"contour"`` or ``"landmarks"``.
+    context_options : dict
+        Options of `permatch.features.shape_context`.
 
     Examples
     --------
@@ -83,6 +88,8 @@ class Silhouettes:
     shears: FloatArray
     points: FloatArray
     contexts: FloatArray
+    context: str
+    context_options: Mapping[str, Any]
 
     @property
     def n_images(self) -> int:
@@ -120,6 +127,50 @@ class Silhouettes:
             Row j is right node j of the pair's graph.
         """
         return _shuffle(self.points[image], matching)
+
+    def new_landmarks(self, *others: "Silhouettes", rng: Seed = None) -> "Silhouettes":
+        """Draw other landmarks on the same copies, to test on points never learned from.
+
+        Parameters
+        ----------
+        *others : Silhouettes
+            What else must have no landmark in common with the result, of the same contour.
+        rng : int, numpy.random.Generator or None
+            Seed or generator of the landmarks.
+
+        Returns
+        -------
+        Silhouettes
+            As many landmarks, none of which is a landmark of this one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from permatch.datasets import silhouettes
+        >>> image = np.zeros((40, 60))
+        >>> image[10:30, 10:20], image[10:15, 20:50] = 1.0, 1.0
+        >>> test = silhouettes(image, n_points=5, n_images=10)
+        >>> train = test.new_landmarks(rng=0)
+        >>> validation = test.new_landmarks(train, rng=1)
+        >>> len({*test.landmarks, *train.landmarks, *validation.landmarks})
+        15
+        """
+        if any(not np.array_equal(other.contour, self.contour) for other in others):
+            raise InvalidOptionError(
+                "new landmarks can only be kept apart from others on the same contour; got "
+                "another contour. Pass results of new_landmarks of these silhouettes."
+            )
+        taken = [self.landmarks, *(other.landmarks for other in others)]
+        free = np.setdiff1d(np.arange(len(self.contour)), np.concatenate(taken))
+        if len(free) < self.n_points:
+            raise InvalidOptionError(
+                f"{self.n_points} new landmarks need as many contour points that are not "
+                f"landmarks yet; got {len(free)} of {len(self.contour)}. Raise n_contour, "
+                "or use fewer points."
+            )
+        landmarks = _draw_landmarks(free, self.n_points, check_rng(rng))
+        options = self.context_options
+        return _describe(self.contour, landmarks, self.shears, self.context, options)
 
     def pairs(self, n: int, rng: Seed = None) -> SilhouettePairs:
         """Draw distinct pairs of different copies, with shuffled landmarks.
@@ -227,24 +278,39 @@ def silhouettes(
     check_choice(context, "context", _CONTEXTS)
     rng = check_rng(rng)
     contour = _contour(image, n_points, n_contour)
-    landmarks = np.sort(rng.choice(len(contour), n_points, replace=False)).astype(np.intp)
+    landmarks = _draw_landmarks(np.arange(len(contour)), n_points, rng)
     shears = rng.uniform(low, high, n_images)
-
-    points, contexts = [], []
-    for amount in shears:
-        outline = shear_points(contour, amount)
-        options = dict(shape_context_options)
-        if options.get("rotation_invariant"):
-            options.setdefault("tangents", outline_tangents(outline)[landmarks])
-        around = outline if context == "contour" else None
-        points.append(outline[landmarks])
-        contexts.append(shape_context(points[-1], around, **options))
-    return Silhouettes(contour, landmarks, shears, np.array(points), np.array(contexts))
+    return _describe(contour, landmarks, shears, context, shape_context_options)
 
 
 def shear_points(points: FloatArray, amount: float) -> FloatArray:
     """Return points (n, 2) moved sideways by `amount` times their height."""
     return points + np.outer(amount * points[:, 1], [1.0, 0.0])
+
+
+def _draw_landmarks(free: IntArray, n: int, rng: np.random.Generator) -> IntArray:
+    return np.sort(rng.choice(free, n, replace=False)).astype(np.intp)
+
+
+def _describe(
+    contour: FloatArray,
+    landmarks: IntArray,
+    shears: FloatArray,
+    context: str,
+    context_options: Mapping[str, Any],
+) -> Silhouettes:
+    """Return sheared copies with the shape contexts of their landmarks."""
+    points, contexts = [], []
+    for amount in shears:
+        outline = shear_points(contour, amount)
+        options = dict(context_options)
+        if options.get("rotation_invariant"):
+            options.setdefault("tangents", outline_tangents(outline)[landmarks])
+        around = outline if context == "contour" else None
+        points.append(outline[landmarks])
+        contexts.append(shape_context(points[-1], around, **options))
+    found = np.array(points), np.array(contexts)
+    return Silhouettes(contour, landmarks, shears, *found, context, context_options)
 
 
 def _contour(image: Image, n_points: int, n_contour: int | None) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Read an edge table from delimited text, by Python's `csv`."""
+"""Read a table from delimited text, by Python's `csv`."""
 
 import csv
 import gzip
@@ -11,7 +11,14 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from permatch._files import csv_problem
-from permatch.datasets.columns import Block, Columns, RoleChoice, check_header, gather
+from permatch.datasets.columns import (
+    Block,
+    Columns,
+    RoleChoice,
+    WantedColumns,
+    check_header,
+    gather,
+)
 from permatch.errors import TableError
 
 #: Rows of text turned into numbers at a time.
@@ -40,25 +47,47 @@ def read_text(
 ) -> Columns:
     """Read lines, unless `quick` reads the table from how it begins."""
     with damage_reported(name):
-        n_read, line = 0, "\n"
-        while line.isspace():
-            n_read, line = n_read + 1, next(lines, "")
-        if not line:
-            raise TableError(
-                f"{name} must hold a table of pairs; it is empty. Write a header with the "
-                f"columns {', '.join(choice.required)}, then one line per edge."
-            )
-        header, delimiter = _split_header(line, choice, delimiters)
-        roles = choice.chosen(header)
-        check_header(header, roles, name)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        blocks = _blocks(reader, name, header, n_read)
+        text = open_text(lines, name, choice, "pairs", delimiters)
+        roles = choice.chosen(text.header)
+        check_header(text.header, roles, name)
+        blocks = text.blocks
         if quick is not None and (first := next(blocks, None)) is not None:
-            found = quick(Beginning(header, delimiter, n_read, first))
+            found = quick(Beginning(text.header, text.delimiter, text.n_lines, first))
             if found is not None:
                 return found
             blocks = chain([first], blocks)
-        return gather(header, roles, name, blocks)
+        return gather(text.header, roles, name, blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenText:
+    """A table of text: its header, the lines up to it, and its rows, some at a time."""
+
+    header: list[str]
+    delimiter: str
+    n_lines: int
+    blocks: Iterator[Block]
+
+
+def open_text(
+    lines: Iterator[str],
+    name: str,
+    wanted: WantedColumns,
+    what: str,
+    delimiters: str = DELIMITERS,
+) -> OpenText:
+    """Read the header of a table of `what`, and return what reads the rest."""
+    n_read, line = 0, "\n"
+    while line.isspace():
+        n_read, line = n_read + 1, next(lines, "")
+    if not line:
+        raise TableError(
+            f"{name} must hold a table of {what}; it is empty. Write a header with the "
+            f"columns {', '.join(wanted.required)}, then one line per row."
+        )
+    header, delimiter = _split_header(line, wanted, delimiters)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    return OpenText(header, delimiter, n_read, _blocks(reader, name, header, n_read))
 
 
 @contextmanager
@@ -83,14 +112,16 @@ def damage_reported(name: str) -> Iterator[None]:
         ) from err
 
 
-def _split_header(line: str, choice: RoleChoice, delimiters: str) -> tuple[list[str], str]:
+def _split_header(
+    line: str, wanted: WantedColumns, delimiters: str
+) -> tuple[list[str], str]:
     """Return the column names and the delimiter, the one that yields those needed."""
     candidates = sorted(delimiters, key=line.count, reverse=True)
     headers = [
         [cell.strip() for cell in next(csv.reader([line], delimiter=mark))]
         for mark in candidates
     ]
-    is_complete = [choice.fits(header) for header in headers]
+    is_complete = [wanted.fits(header) for header in headers]
     best = is_complete.index(True) if any(is_complete) else 0
     return headers[best], candidates[best]
 

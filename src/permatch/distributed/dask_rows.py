@@ -4,6 +4,7 @@ Only the rows of queries that a boundary cuts are moved between partitions.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from permatch._optional import require
 from permatch._progress import Stages
+from permatch._tables import ROLES, Roles, is_numeric
 from permatch._types import FloatArray
 from permatch.datasets.letor import read_letor
 from permatch.distributed.dask_frames import read_frame, refuse_one_delayed
@@ -30,7 +32,7 @@ from permatch.distributed.rows import (
     rows_before,
     surrounded,
 )
-from permatch.distributed.sources import Roles, is_numeric, letor_width, list_files
+from permatch.distributed.sources import letor_width, list_files
 from permatch.errors import InvalidQueriesError
 
 
@@ -221,7 +223,7 @@ def _parts_of(
 def _listed(
     X: Sequence[Any], roles: Roles, wanted: tuple[str, ...]
 ) -> tuple[list[Any], None]:
-    for role in ("y", "qid", "sample_weight"):
+    for role in ROLES:
         if getattr(roles, role) is not None:
             raise InvalidQueriesError(
                 "a list of delayed parts must hold tuples (X, y, qid), and nothing else is "
@@ -251,17 +253,13 @@ def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], l
     delayed = require("dask", "dask").delayed
     beside = {
         role: series
-        for role in ("y", "qid", "sample_weight")
+        for role in ROLES
         if hasattr(series := getattr(roles, role), "divisions")
     }
-    names = {
-        role: None if role in beside else getattr(roles, role)
-        for role in ("y", "qid", "sample_weight")
-    }
-    named = Roles(**names, features=roles.features)
+    named = replace(roles, **dict.fromkeys(beside))
     named.check(tuple(set(wanted) - set(beside)), "a Dask DataFrame")
     columns = named.columns(is_numeric(X), "the Dask DataFrame")
-    settled = Roles(**names, features=columns)
+    settled = replace(named, features=columns)
     for role, series in beside.items():
         if series.npartitions != X.npartitions:
             raise _not_aligned(role, X.npartitions, series.npartitions)
@@ -281,9 +279,7 @@ def _framed(X: Any, roles: Roles, wanted: tuple[str, ...]) -> tuple[list[Any], l
 def _give_frame(frame: Any, roles: Roles, beside: dict[str, Any], place: str) -> Given:
     features = roles.columns(is_numeric(frame), place)
     named = {
-        role: frame[name]
-        for role in ("y", "qid", "sample_weight")
-        if (name := getattr(roles, role)) is not None
+        role: frame[name] for role in ROLES if (name := getattr(roles, role)) is not None
     }
     return Given(frame[features], **named, **beside)
 
@@ -303,7 +299,7 @@ def _chunked(X: Any, roles: Roles, wanted: tuple[str, ...]) -> list[Any]:
     delayed = require("dask", "dask").delayed
     blocks = X.rechunk({1: -1}).to_delayed()[:, 0]
     beside: dict[str, Any] = {}
-    for role in ("y", "qid", "sample_weight"):
+    for role in ROLES:
         column: Any = getattr(roles, role)
         if column is None and role not in wanted:
             continue

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._cells import is_index_column
 from permatch._optional import require
 from permatch._types import FloatArray, IntArray
 from permatch.datasets.columns import Roles
@@ -162,7 +163,9 @@ def settle_roles(roles: Roles, numeric: dict[str, bool], place: str) -> Roles:
     if features is None:
         taken = {*ids, roles.label}
         features = tuple(
-            name for name, is_in in numeric.items() if is_in and name not in taken
+            name
+            for name, is_in in numeric.items()
+            if is_in and name not in taken and not is_index_column(name)
         )
     wanted = [*ids, *features, *([roles.label] if roles.has_labels_read else [])]
     if missing := [name for name in wanted if name not in header]:

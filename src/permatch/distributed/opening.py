@@ -1,17 +1,17 @@
 """Judged lists, wherever they are, as shards of whole queries."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from permatch._shards import HeldShards, Shards
+from permatch._shards import Shards
+from permatch._tables import ROLES, Roles, is_table
 from permatch.distributed.disk import SHARD_BYTES, store_queries
 from permatch.distributed.rows import Contiguity, Prepare, Rows, whole_queries
 from permatch.distributed.sources import (
     Placed,
-    Roles,
     list_files,
     read_dataset,
     read_files,
@@ -20,7 +20,6 @@ from permatch.distributed.sources import (
     table_columns,
 )
 from permatch.errors import InvalidQueriesError
-from permatch.queries import check_queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +48,22 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
+def has_columns(X: Any) -> bool:
+    """Tell whether data, in memory or in parts, have columns with names."""
+    if is_on_disk(X):
+        return not isinstance(X, str | os.PathLike) or list_files(X)[1]
+    return is_table(X)
+
+
 def open_queries(
-    X: Any,
-    y: Any,
-    qid: Any = None,
-    group: Any = None,
-    *,
-    sample_weight: Any = None,
-    feature_names: Sequence[str] | None = None,
-    prepare: Prepare | None = None,
+    X: Any, roles: Roles, group: Any = None, prepare: Prepare | None = None
 ) -> Opened:
-    """Return judged lists as shards of checked, prepared queries."""
-    if not is_in_parts(X):
-        queries = check_queries(X, y, qid, group, sample_weight=sample_weight)
-        held = HeldShards([queries if prepare is None else prepare(queries)])
-        return Opened(held, queries.n_features)
+    """Return judged lists in parts as shards of checked, prepared queries."""
     if group is not None:
         raise InvalidQueriesError(
             "data in parts must have their queries given by qid, which does not depend on "
             "how they are parted; got group. Add a column of query ids."
         )
-    roles = Roles(y, qid, sample_weight, feature_names)
     if is_dask(X):
         from permatch.distributed.dask_rows import open_collection
 
@@ -106,7 +100,7 @@ class Stream:
             self.columns = table_columns(read_schema(files[0]), roles, str(files[0]))
             self._rows = read_files(files, self._settled(roles))
             return
-        for role in ("y", "qid", "sample_weight"):
+        for role in ROLES:
             if getattr(roles, role) is not None:
                 raise InvalidQueriesError(
                     f"SVMlight files say themselves which are the grades and queries; got "
@@ -118,7 +112,7 @@ class Stream:
         self._rows = read_letor_files(files, n_features)
 
     def _settled(self, roles: Roles) -> Roles:
-        return Roles(roles.y, roles.qid, roles.sample_weight, self.columns)
+        return replace(roles, features=self.columns)
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows as they come."""

@@ -13,6 +13,7 @@ import numpy as np
 from permatch._optional import require
 from permatch._progress import Stages
 from permatch._shards import Passes, Shards
+from permatch._tables import is_numeric
 from permatch.datasets.columns import Roles
 from permatch.distributed.dask_frames import refuse_one_delayed
 from permatch.distributed.dask_rows import (
@@ -35,7 +36,7 @@ from permatch.distributed.graph_rows import (
 )
 from permatch.distributed.opening import is_dask
 from permatch.distributed.rows import Contiguity, own_rows, surrounded, whole_queries
-from permatch.distributed.sources import is_numeric, list_files
+from permatch.distributed.sources import list_files, open_files
 from permatch.errors import InvalidOptionError, PermatchError, TableError
 
 #: The columns of a table of candidate pairs, unless others are named.
@@ -85,8 +86,7 @@ class GraphStream:
                     f"{files[0].name}. Convert the table to Parquet, or read it into "
                     "memory with permatch.datasets.read_edge_table."
                 )
-            dataset = require("pyarrow.dataset", "tables").dataset
-            self.dataset = dataset([str(file) for file in files], format="parquet")
+            self.dataset = open_files(files)
         self.roles = settle_roles(roles, is_numeric(self.dataset.schema), self.name)
         with _unlike_files(self.name):
             self._check_files()

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from permatch._tables import Roles
 from permatch._types import FloatArray
 from permatch.distributed.opening import Stream, is_dask
-from permatch.distributed.sources import Roles
 from permatch.errors import InvalidQueriesError
 
 #: From features (n, d) and query ids (n,) or None to scores (n,).

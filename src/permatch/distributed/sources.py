@@ -10,91 +10,23 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from permatch._optional import require
+from permatch._tables import Roles, is_numeric
 from permatch.datasets.letor import iterate_letor
 from permatch.datasets.letor_rows import read_blocks
 from permatch.distributed.rows import Given, Rows, check_rows
-from permatch.errors import DocumentTypeError, InvalidQueriesError, TableError
+from permatch.errors import TableError
 
 # Bytes of features that are decoded at a time.
 _BATCH_BYTES = 1 << 23
 
 #: Rows, and where they come from.
 Placed = tuple[Rows, str]
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The columns of a table by name; `features` None: all other numeric ones."""
-
-    y: Any = None
-    qid: Any = None
-    sample_weight: Any = None
-    features: Sequence[str] | None = None
-
-    def check(self, wanted: tuple[str, ...], what: str) -> None:
-        """Refuse roles that are no names of columns; those in `wanted` must be given."""
-        for role in ("y", "qid", "sample_weight"):
-            name = getattr(self, role)
-            if name is None and role not in wanted:
-                continue
-            if not isinstance(name, str):
-                got = "nothing" if name is None else type(name).__name__
-                raise InvalidQueriesError(
-                    f"for {what}, {role} must be the name of a column; got {got}. Pass "
-                    'it such as y="grade", qid="query".'
-                )
-
-    def columns(self, numeric: dict[str, bool], place: str) -> list[str]:
-        """Return the features of a table, whose columns are numeric or not."""
-        others = [self.y, self.qid, self.sample_weight]
-        features = self.features
-        if features is None:
-            features = [
-                name for name, is_in in numeric.items() if is_in and name not in others
-            ]
-        missing = [name for name in (*features, *others) if name and name not in numeric]
-        if missing or not features:
-            lack = f"it lacks {', '.join(missing)}" if missing else "none is numeric"
-            raise InvalidQueriesError(
-                f"{place} must have the columns of grades, queries and features; {lack}. "
-                f"It has {', '.join(numeric)}. Check the names, and that all parts have "
-                "the same columns."
-            )
-        for name in features:
-            if not numeric[name]:
-                raise DocumentTypeError(
-                    f"{place}: features must be real numbers; column {name!r} is not. "
-                    "Encode text and categories as numbers, or leave it out of "
-                    "feature_names."
-                )
-        return list(features)
-
-
-def is_numeric(table: Any) -> dict[str, bool]:
-    """Tell which columns of an Arrow schema or a DataFrame hold numbers, by their names."""
-    if not hasattr(table, "dtypes"):
-        types = require("pyarrow", "tables").types
-        return {
-            field.name: types.is_integer(field.type)
-            or types.is_floating(field.type)
-            or types.is_boolean(field.type)
-            for field in table
-        }
-    types = require("pandas.api.types", "tables")
-    for name in table.columns:
-        if not isinstance(name, str):
-            raise TableError(
-                f"the columns of a Dask DataFrame must have names that are text; got "
-                f"{name!r}. Rename them, such as ddf.rename(columns=str)."
-            )
-    return {name: types.is_numeric_dtype(kind) for name, kind in table.dtypes.items()}
 
 
 def table_columns(schema: Any, roles: Roles, place: str) -> list[str]:
@@ -166,6 +98,26 @@ def _open_parquet(file: Path) -> Iterator[Any]:
             f"{file} must be a complete Parquet file; pyarrow says: "
             f"{str(err).rstrip('. ')}. Write or fetch it again."
         ) from err
+
+
+def open_files(files: Sequence[Path]) -> Any:
+    """Return Parquet files as one Arrow dataset, with numbers of a type that holds all.
+
+    Arrow would take the types of the first file, and make whole numbers of the others true
+    or false, and round double precision to single.
+    """
+    schemas = [read_schema(file) for file in files]
+    whole = schemas[0]
+    kinds = dict.fromkeys(schema.remove_metadata() for schema in schemas)
+    numbers = [is_numeric(schema) for schema in kinds]
+    for k, name in enumerate(whole.names if len(kinds) > 1 else ()):
+        own = [schema.field(name).type for schema in kinds if name in schema.names]
+        if len(set(own)) > 1 and all(found.get(name, True) for found in numbers):
+            widest = np.result_type(*(kind.to_pandas_dtype() for kind in own))
+            kind = require("pyarrow", "tables").from_numpy_dtype(widest)
+            whole = whole.set(k, whole.field(k).with_type(kind))
+    dataset = require("pyarrow.dataset", "tables").dataset
+    return dataset([str(file) for file in files], schema=whole, format="parquet")
 
 
 def read_dataset(dataset: Any, roles: Roles) -> Iterator[Placed]:

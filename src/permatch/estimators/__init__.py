@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
 from permatch.estimators.dorm import DORM
+from permatch.estimators.linear_matcher import LinearMatcher
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.map_matching import MAPMatching
 from permatch.estimators.map_matching_cv import MAPMatchingCV
@@ -22,6 +23,7 @@ __all__ = [
     "DORMCV",
     "BaseMatcher",
     "BaseRanker",
+    "LinearMatcher",
     "LinearRanker",
     "MAPMatching",
     "MAPMatchingCV",

@@ -1,8 +1,10 @@
 """One search over alpha for all estimators: from strong to weak, on every split at once.
 
-Each fit starts where the last alpha's ended.  Ties go to the largest alpha.  The model is
-then refitted on all training data, starting from the mean coefficients of the splits; with
-a validation set, which never trains, the model of the path is kept.
+Each fit starts where the last alpha's ended, and ends as soon as it can be told apart from
+its neighbours (see `paths`); splits are fitted side by side.  Ties go to the largest alpha.
+The model is then fitted to the full tolerance: to all training data, starting from the mean
+coefficients of the splits, or where a validation set, which never trains, has chosen, from
+those of the path.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,12 +13,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 
+from permatch._parallel import run_tasks
 from permatch._progress import progress_bar
 from permatch._shards import showing
 from permatch._types import FloatArray
-from permatch._validation import check_count, check_jobs
+from permatch._validation import check_jobs
 from permatch.errors import InvalidOptionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import check_number
@@ -41,23 +43,27 @@ class Tried:
 
 
 class Fold:
-    """One split: a problem to solve, a judge of its solutions, and the current one."""
+    """One split: a problem to solve, a judge of its solutions, and the last of these."""
 
     def __init__(
         self, problem: LinearProblem, judge: Judge, options: dict[str, Any]
     ) -> None:
         self.problem = problem
+        self.path = problem.path(options)
         self.last: Any = None
         self._judge = judge
         self._options = options
 
     def advance(self, alpha: float) -> Tried:
-        """Fit at the next alpha, starting where the last fit ended.
+        """Fit at the next alpha.
 
         Raises KeyboardInterrupt if the fit was interrupted.
         """
-        start = None if self.last is None else self.problem.start_after(self.last)
-        optimum = self.problem.settle(alpha, start, **self._options)
+        if alpha > 0.0:
+            optimum = self.path.advance(alpha)
+        else:  # which may have no optimum
+            start = None if self.last is None else self.problem.start_after(self.last)
+            optimum = self.problem.settle(alpha, start, **self._options)
         self.last = optimum
         if optimum.is_interrupted:
             raise KeyboardInterrupt
@@ -101,23 +107,44 @@ class AlphaPath:
 def walk(
     folds: Sequence[Fold],
     alphas: list[float],
+    n_threads: int = 1,
     show: Callable[[int], None] | None = None,
 ) -> AlphaPath:
     """Try the alphas in turn on all folds; after Ctrl-C, return complete rows."""
+    first, *others = folds
     rows: list[list[Tried]] = []
     try:
         for alpha in alphas:
-            row = []
-            for fold in folds:
-                row.append(fold.advance(alpha))
-                if show is not None:
-                    show(len(rows) * len(folds) + len(row))
-            rows.append(row)
+            n_done, row = len(rows) * len(folds), []
+            if not rows:  # the first one leads
+                row = _advance([first], alpha, 1, n_done, show)
+                for fold in others:
+                    fold.path.follow(first.path)
+            rest = folds[len(row) :]
+            rows.append(row + _advance(rest, alpha, n_threads, n_done + len(row), show))
     except KeyboardInterrupt:
-        if folds[0].last is None:
+        if first.last is None:
             raise  # there is nothing to keep yet
         return AlphaPath(alphas, rows, is_interrupted=True)
     return AlphaPath(alphas, rows, is_interrupted=False)
+
+
+def _advance(
+    folds: Sequence[Fold],
+    alpha: float,
+    n_threads: int,
+    n_done: int,
+    show: Callable[[int], None] | None,
+) -> list[Tried]:
+    """Fit folds side by side; show how many of all fits are done."""
+    row: list[Any] = [None] * len(folds)
+
+    def task(k: int) -> None:
+        row[k] = folds[k].advance(alpha)
+
+    on_progress = None if show is None else lambda n: show(n_done + n)
+    run_tasks(task, len(folds), n_threads, on_progress)
+    return row
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -173,19 +200,6 @@ class AlphaSearch(LinearModel):
         """Return the alphas tried if none are given."""
         return None
 
-    def _shuffled_folds(self, n_all: int, things: str, other: str) -> list[Any] | None:
-        """Return pairs of positions if `cv` is a number of folds, else None."""
-        if not isinstance(self.cv, int | np.integer) or isinstance(self.cv, bool):
-            return None
-        n_folds = check_count(self.cv, "cv", 2)
-        if n_folds > n_all:
-            raise InvalidOptionError(
-                f"cv must be at most the number of {things}, {n_all}; got {n_folds}. Use "
-                f"a smaller cv, or validation={other}."
-            )
-        shuffled = KFold(n_folds, shuffle=True, random_state=self.random_state)
-        return list(shuffled.split(range(n_all)))
-
     def _search(
         self,
         data: Any,
@@ -193,19 +207,22 @@ class AlphaSearch(LinearModel):
         judge_on: Callable[[Any], Judge],
         *,
         fitted: dict[str, Any],
+        is_held: bool,
         is_refitted: bool,
         is_more_better: bool = True,
     ) -> Self:
         """Choose alpha on the splits and fit with it.
 
         `splits` are pairs of data to train on and data held out, from which `judge_on`
-        makes a judge of coefficients.  At the end the model is refitted on all `data`, or
-        that of the path is kept.  `fitted` are attributes of the fitted model.
+        makes a judge of coefficients.  Those that are held in memory are fitted side by
+        side.  At the end the model is fitted to all `data`, or to those of the only split.
+        `fitted` are attributes of the fitted model.
         """
         n_jobs = check_jobs(self.n_jobs)
         alphas, options = self._check_alphas(), self._solver_options()
+        n_threads = min(n_jobs, len(splits)) if is_held else 1
         folds = [
-            Fold(self._problem(train, n_jobs), judge_on(held_out), options)
+            Fold(self._problem(train, n_jobs // n_threads), judge_on(held_out), options)
             for train, held_out in splits
         ]
         title = type(self).__name__
@@ -214,7 +231,7 @@ class AlphaSearch(LinearModel):
             progress_bar(title, n_fits, 0.0, bool(self.verbose)) as show,
             showing(passes, show),
         ):
-            path = walk(folds, alphas, show)
+            path = walk(folds, alphas, n_threads, show)
         best = self._keep(path, folds, is_more_better)
         vars(self).update(fitted)
         if path.is_interrupted:
@@ -228,16 +245,16 @@ class AlphaSearch(LinearModel):
             return self
         self._warn_of_path(path, len(folds))
         problem, optimum = folds[0].problem, path.rows[best][0].optimum
-        if is_refitted:
-            try:
+        try:
+            if is_refitted:
                 problem = self._problem(data, n_jobs)
-                # The mean over the folds is a good start.
-                start = problem.scaled(self._weights())
-                optimum = problem.settle(self.alpha_, start, **options)
-                self._adopt(problem, optimum)
-            except KeyboardInterrupt:  # before the first evaluation: the mean is kept
-                optimum = replace(optimum, is_interrupted=True, n_iter=0)
-                self.is_converged_, self.n_iter_ = False, 0
+            # The mean over the folds is a good start.
+            start = problem.scaled(self._weights())
+            optimum = problem.settle(self.alpha_, start, **options)
+            self._adopt(problem, optimum)
+        except KeyboardInterrupt:  # before the first evaluation: the mean is kept
+            optimum = replace(optimum, is_interrupted=True, n_iter=0)
+            self.is_converged_, self.n_iter_ = False, 0
         self._conclude(problem, optimum)
         self._warn(optimum)
         return self

@@ -15,6 +15,7 @@ from permatch.estimators.checks import check_number
 from permatch.estimators.convergence import warn_unless_converged
 from permatch.estimators.persistence import save_model
 from permatch.estimators.problem import LinearProblem
+from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.optimizers import BaseOptimum
 
 
@@ -32,6 +33,9 @@ class BaseModel(BaseEstimator):
     _fit_call: ClassVar[str]
     #: Arrays with a number per feature, stored separately in model files.
     _by_feature: ClassVar[tuple[str, ...]] = ()
+    #: Fitted attributes that are objects, with their classes, which have `to_json` and
+    #: `from_json`; the latter raises ValueError, TypeError or KeyError if it is damaged.
+    _objects: ClassVar[dict[str, Any]] = {}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a JSON file; `permatch.load` reads it.
@@ -43,6 +47,16 @@ class BaseModel(BaseEstimator):
         """
         self._check_fitted()
         save_model(self, path)
+
+    def inference(self, *data: Any, **options: Any) -> Any:
+        """Refuse: only coefficients of a likelihood have standard errors."""
+        raise InvalidOptionError(
+            "inference needs a linear model with a likelihood: MAPMatching or RankMatch; "
+            f"got {type(self).__name__}. Fit one of these, or resample the data."
+        )
+
+    def _check_loaded(self) -> None:
+        """Refuse attributes from a file that contradict each other by ValueError."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")
@@ -74,6 +88,7 @@ class LinearModel(BaseModel):
     history_: list[dict[str, float]]
 
     _by_feature = ("coef", "scale")
+    _objects: ClassVar[dict[str, Any]] = {"posterior_": Posterior}
     #: Attributes that `inference` sets.
     _of_inference: ClassVar[tuple[str, ...]] = ("posterior_", "log_evidence_")
     #: Whether alpha may be 0.
@@ -132,13 +147,6 @@ class LinearModel(BaseModel):
     def _weights(self) -> FloatArray:
         """Return all coefficients that were learned, as `_hold` takes them."""
         return self.coef_
-
-    def inference(self, *data: Any, **options: Any) -> Any:
-        """Refuse: without a likelihood there are no standard errors."""
-        raise InvalidOptionError(
-            "inference needs a model with a likelihood: MAPMatching or RankMatch; got "
-            f"{type(self).__name__}. Fit one of these, or resample the data."
-        )
 
     def _penalty(self) -> float:
         """Return the alpha that the model was fitted with."""

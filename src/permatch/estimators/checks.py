@@ -7,16 +7,20 @@ import numpy as np
 
 from permatch._features import as_features, check_finite
 from permatch._types import FloatArray
-from permatch._validation import check_weights
+from permatch._validation import check_choice, check_weights
 from permatch.errors import (
     FeatureCountError,
     FeatureShapeError,
     FeatureTypeError,
+    InvalidMatchingError,
     InvalidOptionError,
     NoGraphsError,
 )
 from permatch.graphs import BipartiteGraph
 from permatch.labels import KnownEdges, check_known
+
+#: Choices of the nodes that may stay unmatched.
+UNMATCHED = ("auto", "larger", "any")
 
 #: Graphs, what is known about their matchings, and their weights, which sum to one.
 DataSet = tuple[list[BipartiteGraph], list[KnownEdges], FloatArray]
@@ -91,39 +95,33 @@ def _named(features: Any, name: str) -> BipartiteGraph:
     return BipartiteGraph(array)
 
 
+def check_unmatched(data: DataSet, unmatched: str) -> bool:
+    """Return whether any node may stay unmatched, by the option and the labels."""
+    check_choice(unmatched, "unmatched", UNMATCHED)
+    graphs, labels, _ = data
+    spare = [k for k, known in enumerate(labels) if known.leaves_spare]
+    if unmatched == "larger" and spare:
+        graph, known = graphs[spare[0]], labels[spare[0]]
+        raise too_few_links(spare[0], graph.n_left, graph.n_right, known.n_most_links)
+    return bool(spare) or unmatched == "any"
+
+
+def too_few_links(
+    k: int, n_left: int, n_right: int, n_most_links: int
+) -> InvalidMatchingError:
+    """Return the error that a label leaves nodes unmatched that must not be."""
+    return InvalidMatchingError(
+        "with unmatched='larger' all nodes of the smaller side must be matched; the label "
+        f"of graph {k} ({n_left} x {n_right}) allows at most {n_most_links} pairs. Use "
+        "unmatched='any', or correct the label."
+    )
+
+
 def with_weight(data: DataSet) -> DataSet:
     """Return the graphs that have a weight above 0."""
     graphs, labels, weights = data
     kept = np.nonzero(weights)[0]
     return [graphs[k] for k in kept], [labels[k] for k in kept], weights[kept]
-
-
-def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
-    """Return one distinct name per feature, or None."""
-    if names is None:
-        return None
-    try:
-        found = [names] if isinstance(names, str) else list(names)
-    except TypeError as err:
-        raise InvalidOptionError(
-            f"feature_names must be a sequence of strings; got {names!r}."
-        ) from err
-    if not all(isinstance(name, str) for name in found):
-        raise InvalidOptionError(f"feature_names must be strings; got {found!r}.")
-    if len(found) != n_features or len(set(found)) != n_features:
-        raise InvalidOptionError(
-            f"feature_names must be {n_features} different strings, one per feature; got "
-            f"{len(found)}, {len(set(found))} of them different."
-        )
-    return [str(name) for name in found]
-
-
-def column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a DataFrame; None of anything else."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return list(columns)
 
 
 def check_number(value: Any, name: str, *, is_zero_allowed: bool = True) -> float:

@@ -44,7 +44,10 @@ class GapPercent:
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called the package."""
     frame, level = sys._getframe(1), 2
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("permatch."):
+    # Methods with a context around them are called by way of contextlib.
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        ("permatch.", "contextlib")
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

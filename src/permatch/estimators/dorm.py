@@ -38,7 +38,7 @@ class DORM(LinearRanker):
     loss : {"ndcg", "dcg", "hamming"}
         Margin for subsets: 1 - NDCG, the same without dividing by the best possible, or the
         share of positions with a document of another grade.
-    ties, missing_grades, query_weight, scaling, scale_features
+    ties, missing_grades, query_weight, qid, scaling, scale_features
         As in `RankMatch`.
     tol : float
         Duality gap to reach, as a fraction of the objective.
@@ -49,7 +49,7 @@ class DORM(LinearRanker):
 
     Attributes
     ----------
-    coef_, scale_, n_features_in_, feature_names_, n_observations_
+    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_, n_observations_
         As in `RankMatch`.
     n_iter_ : int
         Rounds of the bundle solver.
@@ -83,6 +83,7 @@ class DORM(LinearRanker):
     ties: Ties = "average"
     missing_grades: MissingGrades = "skip"
     query_weight: str = "observations"
+    qid: str | None = None
     scaling: str | None = None
     scale_features: bool = True
     tol: float = 1e-3

@@ -1,168 +1,190 @@
-"""Export linear rankers to serving systems.
+"""Rankers as files of the systems that serve them.
 
-A document's score is ``<coef_, features>``.  Scaling within queries is not linear in the
-features of one document, so a model fitted with it cannot be exported.  All three formats
-compute in single precision.
+Scaling within queries is no function of the features of one document, so a model fitted
+with it cannot be served.  All formats compute in single precision.
 
-* ONNX: a matrix product, input ``X`` (n, d) float, output ``scores`` (n,) float.
-* Solr: for its ``model-store``, an ``org.apache.solr.ltr.model.LinearModel``.
+* ONNX: input ``X`` (n, d) float, output ``scores`` (n,) float; a linear model is a matrix
+  product.
+* Solr: for its ``model-store``; a linear model is an
+  ``org.apache.solr.ltr.model.LinearModel``.
 * Elasticsearch and OpenSearch with the Learning to Rank plugin: the body of
-  ``POST _ltr/_featureset/<feature set>/_createmodel``, of the type ``model/linear``.
+  ``POST _ltr/_featureset/<feature set>/_createmodel``; a linear model is of the type
+  ``model/linear``.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from permatch._estimators import ESTIMATORS
-from permatch._optional import require
-from permatch._version import __version__
+from permatch._files import whole_file
+from permatch._tables import check_feature_names
 from permatch.errors import InvalidOptionError
-from permatch.estimators.checks import check_feature_names
-from permatch.estimators.linear_ranker import LinearRanker
-from permatch.estimators.ranker import BaseRanker
-
-#: Format of the operators; every runtime since 2020 reads it.
-_ONNX_OPSET = 13
-_ONNX_IR = 7
+from permatch.estimators.onnx_graph import OnnxGraph
 
 
-def to_onnx(
-    model: BaseRanker,
-    *,
-    name: str = "permatch",
-    feature_names: Sequence[str] | None = None,
-    feature_prefix: str = "f",
+class ExportedRanker:
+    """What a ranker needs to be served elsewhere.
+
+    A kind of ranker that can be exported writes `_add_scores`, and if these systems have a
+    form for it `_solr_model` and `_elasticsearch_model`.
+    """
+
+    scaling: str | None
+    n_features_in_: int
+    feature_names_: list[str] | None
+
+    @property
+    def is_servable(self) -> bool:
+        """Whether documents are scored one by one, so that the model can be exported."""
+        return self.scaling is None
+
+    def to_onnx(
+        self,
+        path: str | PathLike[str],
+        *,
+        name: str = "permatch",
+        feature_names: Sequence[str] | None = None,
+        feature_prefix: str = "f",
+    ) -> None:
+        """Write the model for any ONNX runtime; needs the extra ``serving``.
+
+        The file maps ``X`` (n, d) to ``scores`` (n,), both float32.  Its metadata
+        ``features`` is a JSON list of names, in the order of columns.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced, never left half-written.
+        name : str
+            Name of the model.
+        feature_names : sequence of str, optional
+            Names of the features there, instead of the model's own.
+        feature_prefix : str
+            Features without a name are called this plus their number, from 1.
+        """
+        _write(path, onnx_file(self, name, feature_names, feature_prefix))
+
+    def to_solr(
+        self,
+        path: str | PathLike[str],
+        *,
+        name: str = "permatch",
+        feature_names: Sequence[str] | None = None,
+        feature_prefix: str = "f",
+    ) -> None:
+        """Write the model for Solr, as JSON for ``/schema/model-store`` of a collection.
+
+        The parameters are those of `to_onnx`.
+        """
+        _write(path, solr_file(self, name, feature_names, feature_prefix))
+
+    def to_elasticsearch(
+        self,
+        path: str | PathLike[str],
+        *,
+        name: str = "permatch",
+        feature_names: Sequence[str] | None = None,
+        feature_prefix: str = "f",
+    ) -> None:
+        """Write the model for Elasticsearch or OpenSearch with learning to rank.
+
+        The file is the body of ``POST _ltr/_featureset/<feature set>/_createmodel``.  The
+        parameters are those of `to_onnx`.
+        """
+        _write(path, elasticsearch_file(self, name, feature_names, feature_prefix))
+
+    def _add_scores(self, graph: OnnxGraph, features: str) -> str:
+        """Add what turns features (n, d) into scores (n,) to a graph; return its name."""
+        raise _no_format(self, "ONNX")
+
+    def _solr_model(self, names: list[str]) -> dict[str, Any]:
+        """Return the model as Solr stores it, without its name."""
+        raise _no_format(self, "Solr")
+
+    def _elasticsearch_model(self, names: list[str]) -> tuple[str, Any]:
+        """Return the type of the model in Elasticsearch, and its definition."""
+        raise _no_format(self, "Elasticsearch")
+
+
+#: From a ranker, its name, names of features and a prefix to the bytes of a file.
+Writer = Callable[[Any, str, Sequence[str] | None, str], bytes]
+
+
+def onnx_file(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> bytes:
-    """Return a ranker as an ONNX model that maps documents to scores.
-
-    Parameters
-    ----------
-    model : fitted ranker
-        Linear, such as `RankMatch`, without scaling within queries.
-    name : str
-        Name of the graph.
-    feature_names : sequence of str, optional
-        Names in the file's metadata, instead of the model's own.
-    feature_prefix : str
-        Features without a name are called this plus their number, from 1.
-
-    Returns
-    -------
-    bytes
-        The file.  Its input ``X`` has the shape (n, d), its output ``scores`` (n,), both
-        float32; the metadata ``features`` is a JSON list of names, in the order of columns.
-    """
-    weights = _serving_weights(model, feature_names, feature_prefix)
-    onnx = require("onnx", "serving", what="export to ONNX")
-    helper = require("onnx.helper", "serving")
-    values = np.array(list(weights.values()), dtype=np.float32)
-    real = onnx.TensorProto.FLOAT
-    # A vector would do instead of the column, but fails in runtimes given no documents.
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["X", "coef"], ["column"]),
-            helper.make_node("Squeeze", ["column", "axis"], ["scores"]),
-        ],
-        _check_name(name),
-        [helper.make_tensor_value_info("X", real, ["n", len(values)])],
-        [helper.make_tensor_value_info("scores", real, ["n"])],
-        [
-            helper.make_tensor("coef", real, [len(values), 1], values),
-            helper.make_tensor("axis", onnx.TensorProto.INT64, [1], [1]),
-        ],
-    )
-    document = helper.make_model(
-        graph,
-        producer_name="permatch",
-        producer_version=__version__,
-        opset_imports=[helper.make_opsetid("", _ONNX_OPSET)],
-        ir_version=_ONNX_IR,
-    )
-    helper.set_model_props(document, {"features": json.dumps(list(weights))})
-    onnx.checker.check_model(document)
-    return document.SerializeToString()
+    """Return a ranker as an ONNX file."""
+    names = _served_names(model, name, feature_names, feature_prefix)
+    graph = OnnxGraph(len(names))
+    return graph.file(model._add_scores(graph, graph.features), name, names)
 
 
-def to_solr(
-    model: BaseRanker,
-    *,
-    name: str = "permatch",
-    feature_names: Sequence[str] | None = None,
-    feature_prefix: str = "f",
-) -> dict[str, Any]:
-    """Return a ranker as Solr's Learning to Rank module stores it.
-
-    Send it as JSON to ``/schema/model-store`` of a collection.  The parameters are those of
-    `to_onnx`; the names are those of the model and of the features in Solr.
-    """
-    weights = _serving_weights(model, feature_names, feature_prefix)
-    return {
-        "class": "org.apache.solr.ltr.model.LinearModel",
-        "name": _check_name(name),
-        "features": [{"name": feature} for feature in weights],
-        "params": {"weights": weights},
-    }
+def solr_file(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
+) -> bytes:
+    """Return a ranker as a file for Solr."""
+    names = _served_names(model, name, feature_names, feature_prefix)
+    own = model._solr_model(names)
+    return _as_json({"class": own["class"], "name": name} | own)
 
 
-def to_elasticsearch_ltr(
-    model: BaseRanker,
-    *,
-    name: str = "permatch",
-    feature_names: Sequence[str] | None = None,
-    feature_prefix: str = "f",
-) -> dict[str, Any]:
-    """Return a ranker as the Learning to Rank plugin of Elasticsearch stores it.
-
-    Send it as JSON to ``_ltr/_featureset/<feature set>/_createmodel`` of Elasticsearch or
-    OpenSearch.  The parameters are those of `to_onnx`; the names are those of the model and
-    of the features there.
-    """
-    weights = _serving_weights(model, feature_names, feature_prefix)
-    definition = json.dumps(weights)  # the plugin wants a string that holds JSON
-    return {
-        "model": {
-            "name": _check_name(name),
-            "model": {"type": "model/linear", "definition": definition},
-        }
-    }
+def elasticsearch_file(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
+) -> bytes:
+    """Return a ranker as a file for Elasticsearch and OpenSearch."""
+    names = _served_names(model, name, feature_names, feature_prefix)
+    kind, definition = model._elasticsearch_model(names)
+    # The plugin wants a string that holds JSON.
+    own = {"type": kind, "definition": json.dumps(definition)}
+    return _as_json({"model": {"name": name, "model": own}})
 
 
-def _serving_weights(
-    model: BaseRanker, feature_names: Sequence[str] | None, feature_prefix: str
-) -> dict[str, float]:
-    """Return the coefficient of every feature by its name, in the order of columns."""
-    if not isinstance(model, LinearRanker):
-        kinds = [row.load() for row in ESTIMATORS.values() if row.task == "rank"]
-        names = [kind.__name__ for kind in kinds if issubclass(kind, LinearRanker)]
-        raise InvalidOptionError(
-            "a model to export must be a linear ranker of permatch "
-            f"({', '.join(names)}); got {type(model).__name__}."
-        )
+#: The systems by name.
+WRITERS: dict[str, Writer] = {
+    "onnx": onnx_file,
+    "solr": solr_file,
+    "elasticsearch": elasticsearch_file,
+}
+
+
+def _served_names(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
+) -> list[str]:
+    """Return the names of the features of a model that can be served."""
     model._check_fitted()
-    scaling = model.get_params()["scaling"]
-    if scaling is not None:
+    if not model.is_servable:
         raise InvalidOptionError(
             "a model to export must score each document by its own features; this one "
-            f"was fitted with scaling={scaling!r}, which uses all documents of a query. "
-            "Fit it with scaling=None (on the command line: --scaling none)."
+            f"was fitted with scaling={model.scaling!r}, which uses all documents of a "
+            "query. Fit it with scaling=None (on the command line: --scaling none)."
         )
-    names = check_feature_names(feature_names, model.n_features_in_)
-    if names is None:
-        names = model.feature_names_
-    if names is None:
-        names = [f"{feature_prefix}{k}" for k in range(1, model.n_features_in_ + 1)]
-    if not (np.abs(model.coef_) <= np.finfo(np.float32).max).all():
-        raise InvalidOptionError(
-            "coefficients of a model to export must fit single precision; one is above "
-            "3e38. Rescale the features and fit again."
-        )
-    return dict(zip(names, model.coef_.tolist(), strict=True))
-
-
-def _check_name(name: str) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InvalidOptionError(f"name must be a non-empty string; got {name!r}.")
-    return name
+    n_features = model.n_features_in_
+    numbered = [f"{feature_prefix}{k}" for k in range(1, n_features + 1)]
+    given = check_feature_names(feature_names, n_features)
+    return given or model.feature_names_ or numbered
+
+
+def _no_format(model: Any, system: str) -> InvalidOptionError:
+    rankers = [row.load() for row in ESTIMATORS.values() if row.task == "rank"]
+    method = {"ONNX": "_add_scores", "Solr": "_solr_model"}.get(
+        system, "_elasticsearch_model"
+    )
+    own = vars(ExportedRanker)[method]
+    names = [kind.__name__ for kind in rankers if getattr(kind, method) is not own]
+    return InvalidOptionError(
+        f"{system} has no form for a {type(model).__name__}; it has one for "
+        f"{', '.join(names)}. Fit one of these."
+    )
+
+
+def _as_json(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _write(path: str | PathLike[str], content: bytes) -> None:
+    with whole_file(path) as file:
+        file.buffer.write(content)

@@ -11,6 +11,7 @@ from permatch._progress import PATIENCE, tell
 from permatch._types import FloatArray
 from permatch.distributed.graph_rows import GraphShard
 from permatch.estimators.checks import DataSet, with_weight
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.matching_parts import GraphsInParts, data_set
 from permatch.inference import AutoEngine, Bethe, Nesting
 from permatch.inference._words import seconds_in_words
@@ -21,12 +22,13 @@ from permatch.inference.learning import (
     SamplingFitEngine,
     exact_seconds,
 )
-from permatch.objectives import MatchingLikelihood, Parameters
-from permatch.objectives.feature_table import FeatureTable, must_match
-from permatch.objectives.parts import divide
+from permatch.objectives import MatchingLikelihood, Parameters, ScoreLikelihood
+from permatch.objectives.labelled import divide, must_match
 from permatch.objectives.sharded import ShardedLikelihood
 from permatch.problems import Problem, side_by_side
-from permatch.scores import stacked_problem
+
+#: An objective that says what its engine solves.
+Comparable = MatchingLikelihood | ScoreLikelihood
 
 #: Evaluations that a fit takes, and one that starts near its end, as estimates go.
 EVALUATIONS, EVALUATIONS_NEAR = 30, 10
@@ -121,8 +123,11 @@ class FitPlan:
             **_findings(Closer()),
         }
 
-    def compare(self, objective: MatchingLikelihood, coef: FloatArray) -> dict[str, Any]:
-        """Compare approximate marginals at the end with closer ones."""
+    def compare(self, objective: Comparable, coef: FloatArray) -> dict[str, Any]:
+        """Compare approximate marginals at the end with closer ones.
+
+        `coef` are the coefficients, or scores, that the objective is a function of.
+        """
         if not self.n_approximate:
             return _findings(Closer())
         seconds = self.seconds_to_compare
@@ -135,17 +140,15 @@ class FitPlan:
 
 
 def compare_parts(
-    objective: MatchingLikelihood, coef: FloatArray, engine: FitEngine, seconds: float
+    objective: Comparable, coef: FloatArray, engine: FitEngine, seconds: float
 ) -> Closer:
     """Compare approximate marginals of the parts of an objective with closer ones."""
     job = Job(objective.n_jobs, False)
     time = Allowance(seconds, counts_compiling=True)
     found = []
-    for k, part in enumerate(objective.parts):
-        is_table = isinstance(part, FeatureTable)
-        problem = part.problem(coef) if is_table else stacked_problem(part.scores(coef))
-        left = time.left / (len(objective.parts) - k)
-        found.append(engine.compare(problem, left, job))
+    problems = objective.problems(coef)
+    for k, problem in enumerate(problems):
+        found.append(engine.compare(problem, time.left / (len(problems) - k), job))
     return Closer.joined(found)
 
 
@@ -164,8 +167,13 @@ def plan_fit(
     parameters: Parameters,
     budget: float,
     n_evaluations: int,
+    *,
+    is_warm: bool = False,
 ) -> FitPlan:
-    """Decide which components to solve exactly, within the budget in seconds."""
+    """Decide which components to solve exactly, within the budget in seconds.
+
+    `is_warm`: whether scores change little from one evaluation to the next.
+    """
     exact_size = min(auto.exact_size, MOST_EXACT)
     if isinstance(data, GraphsInParts):
         parts = data.shards.map(_shard_units, parameters, exact_size)
@@ -196,7 +204,7 @@ def plan_fit(
     is_left = ~is_exact & ~((units.sizes > 0) & is_sampled)
     kind = SamplingFitEngine if is_sampled else FitEngine
     return FitPlan(
-        kind(auto=auto, limit=limit),
+        kind(auto=auto, limit=limit, is_warm=is_warm),
         budget,
         int(is_exact.sum()),
         int(is_left.sum()),
@@ -217,7 +225,7 @@ def _shard_units(
 
 def _find_units(data: DataSet, parameters: Parameters, exact_size: int) -> _Units:
     graphs, labels, _ = data
-    stacked, others = divide(graphs, labels, parameters)
+    stacked, others = divide(graphs, labels, is_any=parameters.is_any)
     auto = AutoEngine(exact_size=exact_size, budget=None)
     problems = [_sparse_squares(graphs, stacked)]
     dense = [graphs[k].size for k in stacked if graphs[k].allowed is None]
@@ -231,7 +239,7 @@ def _find_units(data: DataSet, parameters: Parameters, exact_size: int) -> _Unit
         sizes.append([size])
     if others:
         structure = side_by_side([graphs[k].structure for k in others])
-        must = must_match(structure, parameters)
+        must = must_match(structure, is_any=parameters.is_any)
         ends = (np.where(own, -np.inf, 0.0) for own in must)
         problems.append(Problem(structure, np.zeros(structure.n_edges), *ends))
     for problem in filter(None, problems):
@@ -267,6 +275,17 @@ def is_close(report: dict[str, Any], engine: Any) -> bool:
     is_checked = report["n_checked"] == report["n_approximate"]
     return not report["n_approximate"] or (
         is_checked and report["largest_error"] <= getattr(engine, "tol", 0.0)
+    )
+
+
+def warn_if_approximate(report: dict[str, Any] | None, engine: Any) -> None:
+    """Warn the caller of `fit` unless all of it was exact, or close enough."""
+    if report is None or is_close(report, engine):
+        return
+    warn_caller(
+        f"the fit is approximate: {in_words(report)}. Raise budget to spend more time, or "
+        "set it to None (--budget inf) for no limit.",
+        RuntimeWarning,
     )
 
 

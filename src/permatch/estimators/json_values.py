@@ -1,12 +1,14 @@
 """Values that plain JSON cannot hold, as objects with reserved keys.
 
 ``{"float": "inf"}``, ``{"tuple": [...]}``, ``{"dict": {...}}``, ``{"engine": "glynn",
-"options": {...}}`` and ``{"array": [...], "shape": [...], "dtype": "float64"}``.  Numbers
-are written with the digits that read back to the same float64.
+"options": {...}}``, ``{"splitter": "TimeSeriesSplit", "options": {...}}`` and ``{"array":
+[...], "shape": [...], "dtype": "float64"}``.  Numbers are written with the digits that read
+back to the same float64.
 """
 
 import math
 from dataclasses import asdict
+from inspect import signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +18,9 @@ from permatch.metrics import Measure
 
 #: Far deeper than any document, and far from Python's limit.
 MOST_DEPTH = 64
+
+# Splitters of scikit-learn whose options are plain values.
+_SPLITTERS = ("GroupKFold", "GroupShuffleSplit", "KFold", "ShuffleSplit", "TimeSeriesSplit")
 
 # Arrays of numbers and truth values, nothing else.
 _ARRAY_KINDS = "fiub"
@@ -47,7 +52,19 @@ def encode(value: Any) -> Any:
         }
     if type(value) in ENGINES.values():
         return _encode_engine(value)
+    if type(value).__name__ in _SPLITTERS and type(value) is _splitter(
+        type(value).__name__
+    ):
+        options = {name: getattr(value, name) for name in signature(type(value)).parameters}
+        plain = {name: encode(option) for name, option in options.items()}
+        return {"splitter": type(value).__name__, "options": plain}
     raise TypeError(f"{type(value).__name__} cannot be written")
+
+
+def _splitter(name: str) -> Any:
+    from sklearn import model_selection
+
+    return getattr(model_selection, name)
 
 
 def _encode_engine(engine: Any) -> dict[str, Any]:
@@ -76,6 +93,9 @@ def decode(value: Any) -> Any:
             return np.array(decode(items), dtype=dtype).reshape(shape)
         case {"engine": str(name), "options": dict(options)}:
             return ENGINES[name](**{key: decode(item) for key, item in options.items()})
+        case {"splitter": str(name), "options": dict(options)} if name in _SPLITTERS:
+            plain = {key: decode(item) for key, item in options.items()}
+            return _splitter(name)(**plain)
     raise ValueError(f"{value!r} is not understood")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from permatch._types import BoolArray, FloatArray
 from permatch._validation import refuse_masked
 from permatch.errors import InvalidOptionError
+from permatch.estimators.paths import Path, WarmPath, distance_on_path, steeper
 from permatch.estimators.problem import MatchingProblem
 from permatch.estimators.uncertainty.covariance import Derivatives
 from permatch.inference import AbstractEngine
@@ -17,6 +18,8 @@ from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.likelihood import InexactError
 from permatch.optimizers import (
     NEWTON,
+    BaseOptimum,
+    NewtonPath,
     Optimum,
     minimize,
     minimize_newton,
@@ -25,6 +28,9 @@ from permatch.optimizers import (
 
 # How far a first fit goes that only finds a start.
 _START_TOL, _START_STEPS = 1e-2, 50
+
+# About what second derivatives cost, in evaluations.
+_COST, _COST_PER_PARAMETER = 3.0, 0.25
 
 # How near to its bound a scaled coefficient is at it.
 _AT_BOUND = 1e-9
@@ -59,6 +65,7 @@ class LikelihoodProblem(MatchingProblem):
             gradients=objective.gradients(coef),
             shares=self.shares,
             penalties=np.where(self.is_penalised, alpha, 0.0),
+            prior=self.prior,
             is_free=self._is_free(coef),
             spread=self.spread / self.scale,
         )
@@ -70,7 +77,9 @@ class LikelihoodProblem(MatchingProblem):
         parts = [table.by_component()]
         shares = np.full(len(parts[0].members), 1.0 / len(parts[0].members))
         own = self.objective
-        mean = MatchingLikelihood(parts, shares, own.alpha, own.engine, own.n_jobs)
+        mean = MatchingLikelihood(
+            parts, shares, own.alpha, own.engine, own.n_jobs, own.prior
+        )
         return replace(self, objective=mean, shares=shares)
 
     def _is_free(self, coef: FloatArray) -> BoolArray:
@@ -92,19 +101,18 @@ class LikelihoodProblem(MatchingProblem):
                 "max_iter": _START_STEPS,
             }
             few.pop("on_iteration", None)
-            first = self._minimize(objective.settled(), np.zeros(len(self.scale)), few)
+            first = self._minimize(objective.settled(), self.prior, few)
             if first.is_interrupted:
                 return first
             start = first.coef
-        begin = np.zeros(len(self.scale)) if start is None else start
+        begin = self.prior if start is None else start
         return self._minimize(objective, begin, options)
 
     def _minimize(
         self, objective: MatchingLikelihood, begin: FloatArray, options: dict[str, Any]
     ) -> Optimum:
-        if self.bounds is not None:
-            low, high = self.bounds
-            options["bounds"] = (low * self.scale, high * self.scale)
+        if (bounds := self._scaled_bounds()) is not None:
+            options["bounds"] = bounds
         if self.method == NEWTON:
             return self._minimize_newton(objective, begin, options)
         if objective.is_exact:
@@ -123,6 +131,34 @@ class LikelihoodProblem(MatchingProblem):
         except InexactError:
             raise not_exact(objective.engine) from None
 
+    def path(self, options: dict[str, Any]) -> Path:
+        """Return what fits at one alpha after the other."""
+        loss, warm = self.objective.with_alpha(0.0), WarmPath(self, steeper(options))
+        if not (loss.is_exact and loss.is_convex):
+            return warm
+
+        def evaluate(coef: FloatArray) -> tuple[float, FloatArray, None]:
+            return *loss.exact_value_and_grad(coef), None
+
+        bounds = self._scaled_bounds()
+        exact = NewtonPath(
+            evaluate,
+            loss.hessian,
+            self.is_penalised,
+            cost=_COST + _COST_PER_PARAMETER * len(self.scale),
+            tol=distance_on_path(options["tol"]),
+            max_iter=options["max_iter"],
+            centre=self.prior,
+            bounds=bounds,
+        )
+        return _ExactPath(exact, warm)
+
+    def _scaled_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        if self.bounds is None:
+            return None
+        low, high = self.bounds
+        return low * self.scale, high * self.scale
+
     def coef(self, optimum: Any) -> FloatArray:
         """Return the coefficients in the units of the features, within the bounds."""
         coef = super().coef(optimum)
@@ -132,6 +168,25 @@ class LikelihoodProblem(MatchingProblem):
     def start_after(self, optimum: Any) -> FloatArray:
         """Return the start at the next alpha: the model, within the bounds."""
         return self.scaled(self.coef(optimum))
+
+
+class _ExactPath:
+    """Newton's path, for as long as inference is exact."""
+
+    def __init__(self, exact: NewtonPath, otherwise: Path) -> None:
+        self.exact, self._now, self._otherwise = exact, exact, otherwise
+
+    def advance(self, alpha: float) -> BaseOptimum:
+        """Return the optimum at the next alpha."""
+        try:
+            return self._now.advance(alpha)
+        except InexactError:
+            self._now = self._otherwise
+            return self._now.advance(alpha)
+
+    def follow(self, leader: Any) -> None:
+        """Take over the curvature of another one."""
+        self.exact.follow(leader.exact)
 
 
 def not_exact(engine: AbstractEngine) -> InvalidOptionError:

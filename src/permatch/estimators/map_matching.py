@@ -8,14 +8,20 @@ import numpy as np
 
 from permatch.estimators.checks import with_weight
 from permatch.estimators.convergence import warn_caller
-from permatch.estimators.fit_plan import EVALUATIONS, FitPlan, in_words, is_close, plan_fit
+from permatch.estimators.fit_plan import (
+    EVALUATIONS,
+    FitPlan,
+    plan_fit,
+    warn_if_approximate,
+)
 from permatch.estimators.likelihood_problem import (
     LikelihoodProblem,
     check_bounds,
     not_exact,
 )
-from permatch.estimators.matcher import BaseMatcher, Data
+from permatch.estimators.linear_matcher import Data, LinearMatcher
 from permatch.estimators.matching_parts import GraphsInParts
+from permatch.estimators.prior import check_prior
 from permatch.estimators.problem import LinearProblem
 from permatch.estimators.scaling import design
 from permatch.estimators.uncertainty.of_matchings import MatchingInference
@@ -37,12 +43,12 @@ _MANY_NODES = 100
 
 
 @dataclass(eq=False, repr=False)
-class MAPMatching(MatchingInference, BaseMatcher):
+class MAPMatching(MatchingInference, LinearMatcher):
     """Learn to match from labelled matchings, by maximum a posteriori.
 
     Minimises, with phi the summed features of the labelled edges of a graph,
 
-        alpha/2 |coef * scale|^2 + mean( log_partition - <coef, phi> ),
+        alpha/2 |(coef - prior_coef) * scale|^2 + mean( log_partition - <coef, phi> ),
 
     which is convex; phi includes unmatched nodes, whose scores are learned too where there
     are any.  The intercept of these scores is not penalised.  Value and gradient are exact
@@ -53,6 +59,10 @@ class MAPMatching(MatchingInference, BaseMatcher):
     alpha : float
         Strength of the penalty, at least 0.  It acts on the coefficients of the scaled
         features, so it does not depend on their units.
+    prior_coef : float, array of shape (d,) or mapping from names of features to floats
+        What the penalty draws the coefficients to, in the units of the features: those you
+        would use without labels, say -1 for distances.  Features that a mapping leaves out
+        are drawn to 0.  See the notes.
     engine : str or engine object
         Computes log-partitions and marginals.  From 20 nodes, "nesting", which samples, and
         "bethe", which approximates, are far faster than exact engines.  With "auto" each
@@ -148,6 +158,12 @@ class MAPMatching(MatchingInference, BaseMatcher):
     A fit that ends early, at `max_iter` or by Ctrl-C, warns and keeps the best
     coefficients.
 
+    With ``prior_coef=0`` a strong penalty does not give back the scores that were there
+    before learning: coefficients shrink, but in other proportions.  Where new graphs may
+    differ from labelled ones, draw to the scores that work without labels.  As their scale
+    counts too, take that at which they fit the labels best: the coefficient of a model
+    whose only feature is their sum.
+
     Sampling engines (`HuberLaw`, `Nesting`, `SwapChain`, and `AutoEngine` beyond the exact
     sizes) get the same seed at every evaluation.  The fit starts with 1/16 of their draws
     and quadruples them whenever the gradient falls below its errors, up to the number the
@@ -183,6 +199,7 @@ class MAPMatching(MatchingInference, BaseMatcher):
 
     alpha: float = 1e-2
     _: KW_ONLY
+    prior_coef: Any = 0.0
     engine: str | AbstractEngine = "auto"
     budget: float | None = 120.0
     solver: str = "lbfgs"
@@ -225,17 +242,22 @@ class MAPMatching(MatchingInference, BaseMatcher):
         check_solver(self.solver, is_bounded=self.bounds is not None)
         parameters = self._parameters
         bounds = check_bounds(self.bounds, parameters)
+        prior = check_prior(self.prior_coef, self._names, parameters)
         if isinstance(data, GraphsInParts):
             _check_sizes(engine, data.sizes, parameters)
             shards, found = data.settled(parameters, is_scaled=self.scale_features)
-            objective = data.likelihood(shards, parameters, engine, n_jobs)
+            prior *= found.scale
+            objective = data.likelihood(shards, parameters, engine, n_jobs, prior)
             size, passes = data.mean_size, data.shards.passes
             shares = np.full(data.n_graphs, 1.0 / data.n_graphs)
         else:
             graphs, labels, weights = data = with_weight(data)
             _check_sizes(engine, {g.size for g in graphs if g.is_square}, parameters)
             found = design(data, parameters, is_scaled=self.scale_features)
-            objective = MatchingLikelihood(found.parts, found.shares, 0.0, engine, n_jobs)
+            prior *= found.scale
+            objective = MatchingLikelihood(
+                found.parts, found.shares, 0.0, engine, n_jobs, prior
+            )
             size, passes = float(weights @ [graph.size for graph in graphs]), None
             shares = found.shares
         if self.solver == NEWTON and not objective.is_exact:
@@ -244,6 +266,7 @@ class MAPMatching(MatchingInference, BaseMatcher):
             scale=found.scale,
             passes=passes,
             shift=found.shift,
+            prior=prior,
             objective=objective,
             method=self.solver,
             bounds=bounds,
@@ -271,13 +294,7 @@ class MAPMatching(MatchingInference, BaseMatcher):
 
     def _warn(self, optimum: Any) -> None:
         super()._warn(optimum)
-        report = self.engine_report_
-        if report is not None and not is_close(report, find_engine(self.engine)):
-            warn_caller(
-                f"the fit is approximate: {in_words(report)}. Raise budget to spend more "
-                "time, or set it to None (--budget inf) for no limit.",
-                RuntimeWarning,
-            )
+        warn_if_approximate(self.engine_report_, find_engine(self.engine))
         if optimum.doubts:
             engine = find_engine(self.engine)
             sizes = ", ".join(map(str, dict.fromkeys(optimum.doubts)))

@@ -4,21 +4,24 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
-import numpy as np
-from sklearn.model_selection import check_cv
-
-from permatch._validation import check_choice, check_count, check_jobs, check_weights
-from permatch.errors import InvalidMatchingError, InvalidOptionError
+from permatch._blas import one_blas_thread
+from permatch._validation import check_choice, check_jobs
+from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
-from permatch.estimators.checks import DataSet, check_data_set, with_weight
-from permatch.estimators.entity_folds import split_by_entity
+from permatch.estimators.checks import with_weight
 from permatch.estimators.fit_plan import EVALUATIONS, EVALUATIONS_NEAR
+from permatch.estimators.graph_splits import (
+    check_validation,
+    folds_of_graphs,
+    positions_of,
+    require_partners,
+    split_graphs,
+)
+from permatch.estimators.linear_matcher import Data, LinearMatcher
 from permatch.estimators.map_matching import MAPMatching
-from permatch.estimators.matcher import BaseMatcher, Data
 from permatch.estimators.matching_parts import GraphsInParts
 from permatch.estimators.uncertainty.evidence import search_by_evidence
 from permatch.estimators.uncertainty.of_matchings import n_graphs
-from permatch.objectives import Parameters
 
 # Splits expected of a splitter, for estimates of time.
 _SPLITS = 5
@@ -29,13 +32,14 @@ _SCORINGS = {"hamming": False, "log_likelihood": True}
 
 
 @dataclass(eq=False, repr=False)
-class MatcherSearch(AlphaSearch, BaseMatcher):
+class MatcherSearch(AlphaSearch, LinearMatcher):
     """A matcher that chooses alpha, then fits with it."""
 
     alphas: Any = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     _: KW_ONLY
     scoring: str = "hamming"
 
+    @one_blas_thread()
     def fit(
         self,
         graphs: Any,
@@ -77,14 +81,17 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
         if isinstance(data, GraphsInParts):
             splits = self._splits_in_parts(data, validation)
         elif validation is None:
-            splits = self._splits(data)
+            splits = split_graphs(self.cv, self.random_state, data)
         else:
-            splits = [(data, _check_validation(validation, self._parameters))]
+            own = self._parameters
+            sizes = own.n_edge, (own.n_left, own.n_right)
+            splits = [(data, check_validation(validation, *sizes))]
         return self._search(
             data,
             splits,
             self._judge_on,
             fitted={"feature_names_": names},
+            is_held=not isinstance(data, GraphsInParts),
             is_refitted=validation is None,
             is_more_better=_SCORINGS[self.scoring],
         )
@@ -92,91 +99,52 @@ class MatcherSearch(AlphaSearch, BaseMatcher):
     def _judge_on(self, held_out: Data) -> Judge:
         parameters = self._parameters
         if isinstance(held_out, GraphsInParts):
-            has_partners = any(own.has_partners for own in held_out.outlines)
-            self._require_partners(has_partners, held_out.n_graphs)
             if self.scoring == "hamming":
+                has_partners = any(own.has_partners for own in held_out.outlines)
+                require_partners(has_partners, held_out.n_graphs)
                 return lambda weights: held_out.hamming_loss(self, weights, parameters)
             engine = self._learning_engine()
             return lambda weights: held_out.log_likelihood(
                 self, weights, parameters, engine
             )
-        labels = with_weight(held_out)[1]
-        self._require_partners(any(one.has_partners for one in labels), len(labels))
         if self.scoring == "hamming":
+            labels = with_weight(held_out)[1]
+            require_partners(any(one.has_partners for one in labels), len(labels))
             return lambda weights: self._loss(weights, held_out, parameters)
         engine = self._learning_engine()
         return lambda weights: self._log_likelihood(weights, held_out, parameters, engine)
-
-    def _require_partners(self, has_partners: bool, n_graphs: int) -> None:
-        """Refuse held-out graphs that say nothing about the Hamming loss."""
-        if self.scoring == "hamming" and not has_partners:
-            raise InvalidMatchingError(
-                "scoring='hamming' needs held-out graphs with a left node whose partner is "
-                f"known; one split has none in {n_graphs} graphs. Use fewer folds, "
-                "label more nodes, or use scoring='log_likelihood'."
-            )
 
     def _splits_in_parts(
         self, data: GraphsInParts, validation: Any
     ) -> list[tuple[GraphsInParts, GraphsInParts]]:
         """Return pairs of training and held-out graphs in parts."""
-        folds = None
-        if validation is None:
-            folds = self._shuffled_folds(data.n_graphs, "graphs", "(graphs, matchings)")
-        if folds is None:
-            got = f"cv={self.cv!r}" if validation is None else "validation"
+        if validation is not None:
             raise InvalidOptionError(
-                "of graphs in parts, alpha is chosen by shuffled folds: cv must be a "
-                f"number, without validation; got {got}. Use a number, or load the graphs "
-                "into memory."
+                "of graphs in parts, alpha is chosen by folds; got validation. Leave it "
+                "out, or load the graphs into memory."
             )
-        return [(data.take(train), data.take(test)) for train, test in folds]
-
-    def _splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]]:
-        """Return pairs of training and held-out graphs."""
-        if len(data[0]) == 1 and (found := self._entity_splits(data)) is not None:
-            return found
-        try:
-            found = self._shuffled_folds(len(data[0]), "graphs", "(graphs, matchings)")
-            if found is None:
-                splitter: Any = check_cv(self.cv)
-                found = list(splitter.split(data[0], data[1]))
-        except InvalidOptionError:
-            raise
-        except (TypeError, ValueError) as err:
-            raise InvalidOptionError(
-                "cv must be a number of folds, a scikit-learn splitter or an iterable "
-                f"of (train, test) index arrays; got {self.cv!r} ({err})."
-            ) from err
-        return [
-            (_take(data, train, k), _take(data, test, k))
-            for k, (train, test) in enumerate(found)
+        folds = folds_of_graphs(self.cv, self.random_state, data.n_graphs)
+        chosen = [
+            [positions_of(side, data.n_graphs, k) for side in fold]
+            for k, fold in enumerate(folds)
         ]
-
-    def _entity_splits(self, data: DataSet) -> list[tuple[DataSet, DataSet]] | None:
-        """Return folds of the nodes of one graph if `cv` is a number, else None."""
-        if not isinstance(self.cv, int | np.integer) or isinstance(self.cv, bool):
-            return None
-        n_folds = check_count(self.cv, "cv", 2)
-        (graph,), (known,), _ = data
-        if (n_matches := int(known.is_match.sum())) < n_folds:
-            raise InvalidOptionError(
-                f"cv must be at most the number of matches of the only graph, {n_matches}; "
-                f"got {n_folds}. Use a smaller cv, or validation=(graphs, matchings)."
-            )
-        return [
-            (([train[0]], [train[1]], np.ones(1)), ([test[0]], [test[1]], np.ones(1)))
-            for train, test in split_by_entity(graph, known, n_folds, self.random_state)
-        ]
+        for k, sides in enumerate(chosen):
+            if not all(map(len, sides)):
+                raise InvalidOptionError(
+                    "every split of cv needs training and held-out graphs; split "
+                    f"{k} lacks one. Use fewer folds."
+                )
+        return [(data.take(train), data.take(test)) for train, test in chosen]
 
 
 @dataclass(eq=False, repr=False)
 class MAPMatchingCV(MatcherSearch, MAPMatching):
     """`MAPMatching` with alpha chosen by cross-validation or on a validation set.
 
-    Alphas are tried from strong to weak, each fit starting where the last one ended; ties
-    go to the largest alpha.  The model is then refitted on all training graphs; with a
-    validation set, which never trains, the model of the path is kept.
+    Alphas are tried from strong to weak.  Each fit starts where the last one ended, and
+    ends within a thousandth of the best coefficients, by estimate; ties go to the largest
+    alpha.  The model is then fitted to `tol`: to all training graphs, or to those given
+    where a validation set, which never trains, has chosen.
 
     Parameters
     ----------
@@ -184,13 +152,17 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
         Strengths of the penalty to try.  "evidence" holds no graphs out: alpha is where the
         probability of the data, the coefficients integrated out by Laplace's
         approximation, is largest; needs exact inference.
+    prior_coef
+        As in `MAPMatching`.
     engine, budget, solver, bounds, unmatched, scale_features, tol, max_iter, n_jobs
         As in `MAPMatching`; the budget is that of all fits together.
     verbose : bool
         As in `MAPMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
         A number means that many shuffled folds of the graphs; a single graph is split by
-        its nodes, matched ones together, and pairs between folds are left out.  Not used
+        its nodes, matched ones together, and pairs between folds are left out.  Where
+        graphs follow each other in time and new ones are later still, scikit-learn's
+        ``TimeSeriesSplit`` always validates on later graphs than it trains on.  Not used
         with a validation set.
     scoring : {"hamming", "log_likelihood"}
         Criterion on held-out graphs: the Hamming loss (lower is better) or the mean
@@ -247,37 +219,3 @@ class MAPMatchingCV(MatcherSearch, MAPMatching):
         n_splits = max(self.cv, 1) if isinstance(self.cv, int) else _SPLITS
         n_fits = len(self._check_alphas()) * n_splits
         return EVALUATIONS + EVALUATIONS_NEAR * n_fits
-
-
-def _take(data: DataSet, which: Any, fold: int) -> DataSet:
-    """Return the graphs of one side of a split, weights summing to one again."""
-    graphs, labels, weights = data
-    try:
-        chosen = np.arange(len(graphs))[which]
-    except (IndexError, TypeError) as err:
-        raise InvalidOptionError(
-            f"the index arrays of cv must name graphs 0 .. {len(graphs) - 1}; split {fold} "
-            f"does not ({err})."
-        ) from err
-    if not weights[chosen].any():
-        raise InvalidOptionError(
-            "every split of cv needs training and held-out graphs with a sample_weight "
-            f"above 0; split {fold} lacks one. Use fewer folds."
-        )
-    return (
-        [graphs[k] for k in chosen],
-        [labels[k] for k in chosen],
-        check_weights(weights[chosen], len(chosen)),
-    )
-
-
-def _check_validation(validation: Any, parameters: Parameters) -> DataSet:
-    """Return the validation set, checked like the training set."""
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise InvalidOptionError(
-            "validation must be a pair (graphs, matchings); got "
-            f"{type(validation).__name__}."
-        )
-    graphs, matchings = validation
-    n_nodes = parameters.n_left, parameters.n_right
-    return check_data_set(graphs, matchings, None, parameters.n_edge, n_nodes)

@@ -1,57 +1,34 @@
-"""The base of all matchers with one coefficient per feature."""
+"""The contract of matchers: predict matchings and probabilities of edges, measure, save."""
 
-from collections.abc import Sequence
+from abc import abstractmethod
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
 from permatch._types import FloatArray, IntArray, Seed
-from permatch._validation import (
-    check_choice,
-    check_jobs,
-    check_rng,
-)
+from permatch._validation import check_choice, check_rng
 from permatch.decoding import LinkCosts
 from permatch.distributed import is_in_parts
 from permatch.distribution import MatchingDistribution
-from permatch.errors import InvalidMatchingError, InvalidOptionError
-from permatch.estimators.base import LinearModel
-from permatch.estimators.checks import (
-    DataSet,
-    check_data_set,
-    check_feature_names,
-    check_graphs,
-    with_weight,
-)
+from permatch.errors import InvalidOptionError
+from permatch.estimators.base import BaseModel
+from permatch.estimators.checks import DataSet, check_data_set, check_graphs
 from permatch.estimators.links import link_table
-from permatch.estimators.matching_parts import (
-    GraphsInParts,
-    open_training,
-    predict_in_parts,
-)
-from permatch.estimators.scored import Scored, score_graphs
+from permatch.estimators.matching_parts import predict_in_parts
+from permatch.estimators.scored import Scored, mean_log_likelihood
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
-from permatch.labels import require_known
 from permatch.metrics import hamming_loss
-from permatch.objectives import Parameters, arrange
 
 _DECODERS = ("mode", "bayes")
-_UNMATCHED = ("auto", "larger", "any")
-
-#: Checked training data, in memory or in parts.
-Data = DataSet | GraphsInParts
 
 
-class BaseMatcher(LinearModel):
-    """A linear model of matchings.
+class BaseMatcher(BaseModel):
+    """A model of matchings: it gives scores to edges and to staying unmatched.
 
-    The log-weight of a matching is ``<coef_, edge features>`` summed over its edges, plus
-    ``unmatched_intercept_ + <unmatched_left_coef_, node features>`` summed over unmatched
-    left nodes, and likewise on the right.  Subclasses define the objective over the graphs
-    of a `DataSet` in `_problem`.
+    Subclasses learn in `fit` and score checked graphs in `_scored`.
 
     Examples
     --------
@@ -61,15 +38,10 @@ class BaseMatcher(LinearModel):
     """
 
     engine: str | AbstractEngine
-    scale_features: bool
-    unmatched: str
+    n_jobs: int | None
     unmatched_: str = "larger"
-    unmatched_left_coef_: FloatArray = np.zeros(0)
-    unmatched_right_coef_: FloatArray = np.zeros(0)
     unmatched_intercept_: float = 0.0
     columns_: dict[str, Any] | None = None  # of the table it was fitted on, by their roles
-
-    _parameters: Parameters  # of the fit in progress
 
     _fit_call = "fit(graphs, matchings)"
 
@@ -78,62 +50,36 @@ class BaseMatcher(LinearModel):
     __metadata_request__predict = {"graphs": UNUSED}
     __metadata_request__score = {"graphs": UNUSED, "matchings": UNUSED}
 
-    def fit(
-        self,
-        graphs: Any,
-        matchings: Any = None,
-        sample_weight: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-    ) -> Self:
-        """Fit the coefficients.
+    @abstractmethod
+    def _scored(self, graphs: list[BipartiteGraph]) -> Scored:
+        """Return checked graphs with their scores."""
+
+    @abstractmethod
+    def _odds(self, features: FloatArray) -> FloatArray:
+        """Return the log-odds of pairs by themselves, from their features (n, d).
+
+        Such a pair is linked, or both its nodes are unmatched.
+        """
+
+    @abstractmethod
+    def contributions(self, features: FloatArray) -> FloatArray:
+        """Return what each feature adds to the scores of some edges.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
-            Edge features; sizes may differ between graphs.  See the notes for data that do
-            not fit into memory.
-        matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
-            The true matching of every graph: the right node of every left node, -1 if it is
-            unmatched, -2 if that is not known.  `Known` and `EdgeLabels` can also say which
-            pairs do not match.  Of a table in parts: the name of the column with the
-            labels, or a mapping from ``graph``, ``left``, ``right`` and ``label`` to names.
-        sample_weight : array of shape (n_graphs,), optional
-            Weight of every graph; 2 is like passing the graph twice.
-        feature_names : sequence of str, optional
-            A name per feature, saved with the model.  Of a table in parts: the columns to
-            learn from; default: all other numeric ones.
+        features : ndarray of shape (n_edges, d)
+            Features of edges, in the order of the fit.
 
         Returns
         -------
-        BaseMatcher
-            Itself.
-
-        Notes
-        -----
-        A table with a row per candidate pair, as `permatch.datasets.read_edge_table` reads
-        it, may also come in parts, with the same result:
-
-        - ``fit("folder")``: a folder of Parquet files, or a ``pyarrow.dataset.Dataset``,
-          read from disk in every pass;
-        - ``fit(ddf)``: a Dask DataFrame, computed where its partitions are;
-        - ``fit([part, ...])``: a list of delayed pairs ``(graphs, matchings)``.
-
-        Rows must be sorted by graph; a graph may go on in the next part.
+        ndarray of shape (n_edges, d + 1)
+            Last a constant; a row sums to the score of its edge.
         """
-        alpha, options = self._check_alpha(), self._solver_options()
-        n_jobs = check_jobs(self.n_jobs)
-        data, names = self._open(graphs, matchings, sample_weight, feature_names)
-        self._begin(data)
-        if isinstance(data, GraphsInParts):
-            with data.preparing():
-                problem = self._problem(data, n_jobs)
-        else:
-            problem = self._problem(data, n_jobs)
-        optimum = self._learn(problem, alpha, options)
-        self.feature_names_ = names
-        self._warn(optimum)
-        return self
+
+    @property
+    @abstractmethod
+    def _n_node_features(self) -> tuple[int, int]:
+        """Features of left nodes and of right nodes."""
 
     def predict(
         self,
@@ -279,8 +225,10 @@ class BaseMatcher(LinearModel):
         float
             One minus the Hamming loss of `predict`, over left nodes whose label is known.
         """
-        data = self._data_set(graphs, matchings, sample_weight)
-        return 1.0 - self._loss(self._weights(), data, self._fitted)
+        checked, labels, shares = self._data_set(graphs, matchings, sample_weight)
+        true = [known.matching for known in labels]
+        found = self._scored(checked).modes()
+        return 1.0 - hamming_loss(true, found, sample_weight=shares)
 
     def log_likelihood(
         self, graphs: Any, matchings: Any, sample_weight: Any = None
@@ -303,8 +251,9 @@ class BaseMatcher(LinearModel):
             what is known.
         """
         data = self._data_set(graphs, matchings, sample_weight)
-        engine = find_engine(self.engine)
-        return self._log_likelihood(self._weights(), data, self._fitted, engine)
+        engine, is_any = find_engine(self.engine), self.unmatched_ == "any"
+        scored = self._scored(data[0])
+        return mean_log_likelihood(scored, data, engine, self.n_jobs, is_any=is_any)
 
     def distribution(self, graph: Any) -> MatchingDistribution:
         """Return the model's distribution over the matchings of one graph.
@@ -324,116 +273,17 @@ class BaseMatcher(LinearModel):
             scored.modes()  # tells how to let nodes stay unmatched if it has to be
         return self._distribution(scored)
 
-    def _learning_engine(self) -> AbstractEngine:
-        """Return the engine of a fit, and of the choice of alpha."""
-        return find_engine(self.engine)
-
-    def _open(
-        self, graphs: Any, matchings: Any, sample_weight: Any, feature_names: Any
-    ) -> tuple[Data, list[str] | None]:
-        """Return checked training data, and the names of features."""
-        if is_in_parts(graphs):
-            if sample_weight is not None:
-                raise InvalidOptionError(
-                    "graphs in parts have equal weights; got sample_weight. Leave it out, "
-                    "or load the graphs into memory."
-                )
-            data, names = open_training(graphs, matchings, feature_names)
-            return data, check_feature_names(names, data.outlines[0].n_features[0])
-        data = check_data_set(graphs, matchings, sample_weight)
-        return data, check_feature_names(feature_names, data[0][0].n_features)
-
-    def _begin(self, data: Data) -> None:
-        """Decide which parameters are learned."""
-        check_choice(self.unmatched, "unmatched", _UNMATCHED)
-        if isinstance(data, GraphsInParts):
-            self.columns_ = data.columns
-            spare = data.first("spare")
-            if self.unmatched == "larger" and spare is not None:
-                raise _no_fit(*spare)
-            is_any = spare is not None or self.unmatched == "any"
-            self._parameters = Parameters(*data.outlines[0].n_features, is_any)
-            return
-        require_known(with_weight(data)[1])
-        graphs, labels, _ = data
-        spare = [k for k, known in enumerate(labels) if known.leaves_spare]
-        if self.unmatched == "larger" and spare:
-            graph, known = graphs[spare[0]], labels[spare[0]]
-            raise _no_fit(spare[0], graph.n_left, graph.n_right, known.n_most_links)
-        is_any = bool(spare) or self.unmatched == "any"
-        self._parameters = Parameters.of(graphs[0], is_any=is_any)
-
-    def _hold(self, weights: FloatArray, scale: FloatArray) -> None:
-        parameters = self._parameters
-        coef, left, right, intercept = parameters.split(weights)
-        super()._hold(coef, scale[: parameters.n_edge])
-        self.unmatched_ = "any" if parameters.is_any else "larger"
-        self.unmatched_left_coef_, self.unmatched_right_coef_ = left, right
-        self.unmatched_intercept_ = intercept
-
-    def _weights(self) -> FloatArray:
-        return self._fitted.join(
-            self.coef_,
-            self.unmatched_left_coef_,
-            self.unmatched_right_coef_,
-            self.unmatched_intercept_,
-        )
-
-    @property
-    def _fitted(self) -> Parameters:
-        n_left, n_right = len(self.unmatched_left_coef_), len(self.unmatched_right_coef_)
-        return Parameters(self.n_features_in_, n_left, n_right, self.unmatched_ == "any")
-
     def _data_set(self, graphs: Any, matchings: Any, sample_weight: Any) -> DataSet:
         """Return labelled graphs with as many features as the model has."""
         self._check_fitted()
-        n_nodes = self._fitted.n_left, self._fitted.n_right
         return check_data_set(
-            graphs, matchings, sample_weight, self.n_features_in_, n_nodes
+            graphs, matchings, sample_weight, self.n_features_in_, self._n_node_features
         )
-
-    def _loss(self, weights: FloatArray, data: DataSet, parameters: Parameters) -> float:
-        """Return the Hamming loss of some coefficients on checked data."""
-        graphs, labels, shares = data
-        found = self._modes(weights, graphs, parameters)
-        true = [known.matching for known in labels]
-        return hamming_loss(true, found, sample_weight=shares)
-
-    @staticmethod
-    def _modes(
-        weights: FloatArray, graphs: list[BipartiteGraph], parameters: Parameters
-    ) -> list[IntArray]:
-        """Return the best matchings of checked graphs."""
-        return score_graphs(graphs, weights, parameters).modes()
-
-    def _log_likelihood(
-        self,
-        weights: FloatArray,
-        data: DataSet,
-        parameters: Parameters,
-        engine: AbstractEngine,
-    ) -> float:
-        """Return the mean log-likelihood of some coefficients on checked data."""
-        graphs, labels, shares = data
-        score_graphs(graphs, weights, parameters)  # refuses features that are too large
-        if not parameters.is_any and any(known.leaves_spare for known in labels):
-            return -np.inf
-        n_jobs = check_jobs(self.n_jobs)
-        log_probs = np.zeros(len(graphs))
-        for k, part in enumerate(arrange(graphs, labels, parameters)):
-            found = part.expect(
-                weights, np.zeros(len(part.members)), engine.with_seed(k), n_jobs
-            )
-            log_probs[part.members] = part.label_scores(weights) - found.log_partition
-        # Rounding must not push a probability above 1.
-        return float(shares @ np.minimum(log_probs, 0.0))
 
     def _score(self, graphs: Any) -> Scored:
         self._check_fitted()
-        fitted = self._fitted
-        n_nodes = fitted.n_left, fitted.n_right
-        checked = check_graphs(graphs, self.n_features_in_, n_nodes)
-        return score_graphs(checked, self._weights(), fitted)
+        checked = check_graphs(graphs, self.n_features_in_, self._n_node_features)
+        return self._scored(checked)
 
     def _distribution(self, scored: Scored) -> MatchingDistribution:
         unmatched: Any = {name: values[0] for name, values in scored.unmatched.items()}
@@ -450,11 +300,3 @@ def _predict_with(
 
 def _marginals_by(model: BaseMatcher, graphs: Any) -> list[FloatArray]:
     return model.predict_marginals(graphs)
-
-
-def _no_fit(k: int, n_left: int, n_right: int, n_most_links: int) -> InvalidMatchingError:
-    return InvalidMatchingError(
-        "with unmatched='larger' all nodes of the smaller side must be matched; the label "
-        f"of graph {k} ({n_left} x {n_right}) allows at most {n_most_links} pairs. Use "
-        "unmatched='any', or correct the label."
-    )

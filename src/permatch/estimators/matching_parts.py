@@ -104,12 +104,19 @@ class GraphsInParts:
         return numbered.derive(_settled, scaling), scaling
 
     def likelihood(
-        self, settled: Shards, parameters: Parameters, engine: AbstractEngine, n_jobs: int
+        self,
+        settled: Shards,
+        parameters: Parameters,
+        engine: AbstractEngine,
+        n_jobs: int,
+        prior: FloatArray,
     ) -> ShardedLikelihood:
         """Return the likelihood of settled graphs."""
         shards = settled.derive(likelihood_of, engine, n_jobs)
         n_shards = len(self.outlines)
-        return ShardedLikelihood(_kept(shards), parameters, 0.0, engine, n_jobs, n_shards)
+        return ShardedLikelihood(
+            _kept(shards), parameters, 0.0, engine, n_jobs, n_shards, prior
+        )
 
     def hinge(self, settled: Shards, n_jobs: int) -> Shards:
         """Return the shards of the hinge of settled graphs."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from permatch.errors import InvalidMatchingError
 from permatch.estimators.checks import with_weight
-from permatch.estimators.matcher import BaseMatcher, Data
+from permatch.estimators.linear_matcher import Data, LinearMatcher
 from permatch.estimators.matching_parts import GraphsInParts
+from permatch.estimators.prior import check_prior
 from permatch.estimators.problem import MarginProblem
 from permatch.estimators.scaling import design
 from permatch.inference import AbstractEngine, find_engine
@@ -15,13 +16,14 @@ from permatch.objectives.sharded import ShardedHinge
 
 
 @dataclass(eq=False, repr=False)
-class MaxMarginMatching(BaseMatcher):
+class MaxMarginMatching(LinearMatcher):
     """Learn to match so that labelled matchings win by a margin.
 
     Minimises, with phi(pi) the summed features of the edges and unmatched nodes of matching
     pi and y the labelled matching of a graph, which must be complete,
 
-        alpha/2 |coef * scale|^2 + mean( max_pi hamming(pi, y) + <coef, phi(pi) - phi(y)> ),
+        alpha/2 |(coef - prior_coef) * scale|^2
+            + mean( max_pi hamming(pi, y) + <coef, phi(pi) - phi(y)> ),
 
     where hamming is the share of left nodes in which two matchings differ: the further a
     matching is from the label, the larger the margin.  The penalty acts on the intercept of
@@ -33,6 +35,8 @@ class MaxMarginMatching(BaseMatcher):
     alpha : float
         Strength of the penalty, above 0.  It acts on the coefficients of the scaled
         features, so it does not depend on their units.
+    prior_coef : float, array of shape (d,) or mapping from names of features to floats
+        What the penalty draws the coefficients to, as in `MAPMatching`.
     unmatched : {"auto", "larger", "any"}
         Which nodes may stay unmatched: "larger", those left over on the larger side of an
         unequal graph; "any", all, with scores that are learned.  "auto" is "any" if labels
@@ -117,6 +121,7 @@ class MaxMarginMatching(BaseMatcher):
 
     alpha: float = 1e-2
     _: KW_ONLY
+    prior_coef: Any = 0.0
     unmatched: str = "auto"
     scale_features: bool = True
     tol: float = 1e-3
@@ -142,12 +147,13 @@ class MaxMarginMatching(BaseMatcher):
             _require_complete(next(is_open, None))
             found = design(data, self._parameters, is_scaled=self.scale_features)
             hinge = MatchingHinge(found.parts, found.shares, n_jobs=n_jobs)
-        risk = hinge.risk_and_subgradient
+        prior = check_prior(self.prior_coef, self._names, self._parameters)
         return MarginProblem(
             scale=found.scale,
             passes=passes,
             shift=found.shift,
-            risk_and_subgradient=risk,
+            prior=prior * found.scale,
+            risk_and_subgradient=hinge.risk_and_subgradient,
         )
 
     def _adopt(self, problem: Any, optimum: Any) -> None:

@@ -10,20 +10,18 @@ from permatch.estimators.max_margin_matching import MaxMarginMatching
 class MaxMarginMatchingCV(MatcherSearch, MaxMarginMatching):
     """`MaxMarginMatching` with alpha chosen by cross-validation or on a validation set.
 
-    Alphas are tried from strong to weak, each fit starting where the last one ended; ties
-    go to the largest alpha.  The model is then refitted on all training graphs; with a
-    validation set, which never trains, the model of the path is kept.
+    Alphas are tried from strong to weak.  Each fit starts with the cutting planes of the
+    last one; ties go to the largest alpha.  The model is then fitted to all training
+    graphs, or to those given where a validation set, which never trains, has chosen.
 
     Parameters
     ----------
     alphas : sequence of float
         Strengths of the penalty to try, above 0.
-    unmatched, scale_features, tol, max_iter, n_jobs, engine, verbose
+    prior_coef, unmatched, scale_features, tol, max_iter, n_jobs, engine, verbose
         As in `MaxMarginMatching`.
     cv : int, splitter, or iterable of (train, test) index arrays
-        A number means that many shuffled folds of the graphs; a single graph is split by
-        its nodes, matched ones together, and pairs between folds are left out.  Not used
-        with a validation set.
+        As in `MAPMatchingCV`.
     scoring : {"hamming", "log_likelihood"}
         Criterion on held-out graphs: the Hamming loss (lower is better) or the mean
         log-likelihood.

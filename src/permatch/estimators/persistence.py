@@ -4,12 +4,14 @@
      "params": {...}, "n_features": d, "feature_names": [...] or null,
      "coef": [...], "scale": [...], "fitted": {...}}
 
-Values are written as `json_values` says, and a `Posterior` as ``{"posterior": {...}}``.
+Values are written as `json_values` says.  Those of a class of their own, such as a
+`Posterior`, are named in `BaseModel._objects` and written as their ``to_json`` says.
 """
 
 import json
 import math
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
 from os import PathLike
@@ -29,7 +31,6 @@ from permatch.estimators.json_values import (
     encode,
     refuse_constant,
 )
-from permatch.estimators.uncertainty.posterior import Posterior
 
 FORMAT = "permatch-model"
 SCHEMA = 1
@@ -75,8 +76,8 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         if name.endswith("_") and not name.startswith("_") and name not in _named(kind):
             # What cannot be written is not essential.
             with suppress(TypeError):
-                is_posterior = isinstance(value, Posterior)
-                fitted[name] = value.to_json() if is_posterior else encode(value)
+                is_object = name in kind._objects
+                fitted[name] = value.to_json() if is_object else encode(value)
     document = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -151,6 +152,10 @@ class _Reader:
         features = self._features(document, kind)
         model = kind(**self._params(document, kind))
         vars(model).update(self._fitted(document, kind) | features)
+        try:
+            model._check_loaded()
+        except (ValueError, AttributeError) as err:
+            self._damaged(str(err))
         return model
 
     def _fail(self, what: str, remedy: str) -> NoReturn:
@@ -247,7 +252,7 @@ class _Reader:
                     stacklevel=4,
                 )
                 continue
-            params[name] = self._value(name, value)
+            params[name] = self._value(name, value, decode)
         return params
 
     def _fitted(self, document: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
@@ -258,13 +263,15 @@ class _Reader:
             is_attribute = name.isidentifier() and name.endswith("_")
             if not is_attribute or name.startswith("_") or name in _named(kind):
                 self._damaged(f"{name!r} is not the name of a fitted attribute")
-        return {name: self._value(name, value) for name, value in encoded.items()}
+        readers = {name: own.from_json for name, own in kind._objects.items()}
+        return {
+            name: self._value(name, value, readers.get(name, decode))
+            for name, value in encoded.items()
+        }
 
-    def _value(self, name: str, value: Any) -> Any:
+    def _value(self, name: str, value: Any, read: Callable[[Any], Any]) -> Any:
         try:
-            if isinstance(value, dict) and "posterior" in value:
-                return Posterior.from_json(value)
-            return decode(value)
+            return read(value)
         except (ValueError, TypeError, KeyError, OverflowError, PermatchError) as err:
             self._damaged(f"the value of {name} cannot be read ({err})")
 

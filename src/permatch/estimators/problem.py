@@ -14,12 +14,14 @@ from permatch._shards import Passes, Shards
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
+from permatch.estimators.paths import Path, WarmPath, distance_on_path, steeper
 from permatch.estimators.uncertainty.covariance import Derivatives
 from permatch.objectives.rank_losses import ObservedLoss
 from permatch.objectives.ranking import LinearRanking, spread_within_queries
 from permatch.optimizers import (
     BaseOptimum,
     BundleOptimum,
+    NewtonPath,
     Optimum,
     minimize,
     minimize_bundle,
@@ -30,8 +32,12 @@ from permatch.queries import QuerySet
 
 # With more features the second derivatives cost more than the steps they save.
 _MOST_FEATURES_FOR_NEWTON = 1000
+# What they cost for subsets and pairs, in evaluations.
+_COST_OF_SUBSETS = 100.0
 # How many times as far out a second run begins that looks for the end of a first one.
 _FAR = 10.0
+# Rise of the loss, and of 1, that is more than rounding.
+_SEEN = 1e-8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,12 +58,17 @@ class LinearProblem:
         """
         raise NotImplementedError
 
+    def path(self, options: dict[str, Any]) -> Path:
+        """Return what fits at one alpha after the other, with the options of `solve`."""
+        return WarmPath(self, options)
+
     def settle(self, alpha: float, start: FloatArray | None, **options: Any) -> BaseOptimum:
         """Solve, and find out whether there is an optimum at all.
 
         Without a penalty there is none if the data are separable: loss and gradient keep
         falling while coefficients grow.  Then a solver that starts much further out stays
-        there; otherwise it comes back.
+        there; otherwise it comes back.  It also stays there if coefficients do not matter,
+        as those of constant features; going back changes nothing then.
         """
         optimum = self.solve(alpha, start, **options)
         if alpha > 0.0 or not (optimum.is_converged and isinstance(optimum, Optimum)):
@@ -66,8 +77,13 @@ class LinearProblem:
         step = step if step.any() else optimum.coef
         options.pop("on_iteration", None)
         far = self.solve(alpha, optimum.coef + _FAR * step, **options)
-        distance = np.linalg.norm(far.coef - optimum.coef)
-        if not far.is_converged or distance <= np.linalg.norm(step):
+        way = far.coef - optimum.coef
+        length, distance = np.linalg.norm(step), np.linalg.norm(way)
+        if not far.is_converged or distance <= length:
+            return optimum
+        options["tol"] = np.inf  # the first point will do
+        back = self.solve(alpha, optimum.coef - length / distance * way, **options)
+        if not back.value - optimum.value > _SEEN * max(1.0, abs(optimum.value)):
             return optimum
         return replace(optimum, is_converged=False, has_no_end=True)
 
@@ -120,6 +136,7 @@ class MatchingProblem(LinearProblem):
     """An objective of scaled coefficients, the last of which may be an intercept."""
 
     shift: FloatArray | None  # what centring has taken off the intercept; see `Design`
+    prior: FloatArray  # the scaled coefficients that the penalty draws to
 
     def coef(self, optimum: BaseOptimum) -> FloatArray:
         """Return the coefficients in the units of the features."""
@@ -147,6 +164,20 @@ class MatchingProblem(LinearProblem):
 class MarginProblem(MatchingProblem, HingeProblem):
     """The hinge of labelled matchings."""
 
+    def solve(
+        self, alpha: float, start: FloatArray | None, **options: Any
+    ) -> BundleOptimum:
+        """Return the best scaled coefficients at one alpha, with a certified gap."""
+        # The bundle solver draws to 0: it gets the distance from the prior.
+        moved = replace(
+            self,
+            prior=np.zeros_like(self.prior),
+            risk_and_subgradient=lambda step: self.risk_and_subgradient(self.prior + step),
+        )
+        begin = None if start is None else start - self.prior
+        found = HingeProblem.solve(moved, alpha, begin, **options)
+        return replace(found, coef=self.prior + found.coef)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankingProblem(LinearProblem):
@@ -155,6 +186,8 @@ class RankingProblem(LinearProblem):
     shards: Shards  # pairs of queries and the loss of their scores
     n_jobs: int
     is_scaled: bool  # whether the scale is the spread of features
+    #: Distances are underestimated where second derivatives are old.
+    _caution: ClassVar[float] = 0.3
     weigh: Callable[[], FloatArray]  # returns the shares of all queries, which sum to one
 
     def objective(self, alpha: float, form: str | None = None) -> LinearRanking:
@@ -191,20 +224,41 @@ class RankingProblem(LinearProblem):
         begin = np.zeros(len(self.scale)) if start is None else start
         return minimize(self.objective(alpha).value_and_grad, begin, **options)
 
+    def path(self, options: dict[str, Any]) -> Path:
+        """Return what fits at one alpha after the other."""
+        if len(self.scale) > _MOST_FEATURES_FOR_NEWTON:
+            return WarmPath(self, steeper(options))
+        loss, distance = self.objective(0.0), distance_on_path(options["tol"])
+        return NewtonPath(
+            self._evaluate,
+            loss.hessian,
+            np.ones(len(self.scale), dtype=bool),
+            cost=_COST_OF_SUBSETS,
+            tol=self._caution * distance,
+            max_iter=options["max_iter"],
+        )
+
+    def _evaluate(self, coef: FloatArray) -> tuple[float, FloatArray, FloatArray | None]:
+        """Return the loss, its gradient, and second derivatives if they cost little."""
+        return *self.objective(0.0).value_and_grad(coef), None
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeListProblem(RankingProblem):
     """The likelihood of whole lists, minimised by Newton's method.
 
-    The profile form comes first.  It is cheap, its optimum is close to that of the exact
-    form, and its second derivatives serve the exact form too, so a few of the expensive
-    evaluations are enough.
+    From zero, the profile form comes first.  It is cheap, its optimum is close to that of
+    the exact form, and its second derivatives serve the exact form too, so a few of the
+    expensive evaluations are enough.
     """
+
+    _caution = 1.0
 
     def solve(self, alpha: float, start: FloatArray | None, **options: Any) -> Optimum:
         """Return the best scaled coefficients at one alpha."""
-        begin = np.zeros(len(self.scale)) if start is None else start
-        first = self._minimize("profile", alpha, begin, options)
+        if start is not None:
+            return self._minimize(None, alpha, start, options)
+        first = self._minimize("profile", alpha, np.zeros(len(self.scale)), options)
         if not self.fitted["forms_"]["exact"] or first.is_interrupted:
             return first
         last = self._minimize(None, alpha, first.coef, options)
@@ -219,6 +273,9 @@ class WholeListProblem(RankingProblem):
             n_evaluations=first.n_evaluations + last.n_evaluations,
             history=first.history + later,
         )
+
+    def _evaluate(self, coef: FloatArray) -> tuple[float, FloatArray, FloatArray | None]:
+        return self.objective(0.0).evaluate_curved(coef)
 
     def _minimize(
         self, form: str | None, alpha: float, start: FloatArray, options: dict[str, Any]

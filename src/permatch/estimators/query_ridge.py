@@ -31,12 +31,12 @@ class QueryRidge(LinearRanker):
     ----------
     alpha : float
         Strength of the penalty, above 0, on the coefficients of the scaled features.
-    scaling, scale_features, n_jobs
+    qid, scaling, scale_features, n_jobs
         As in `RankMatch`.
 
     Attributes
     ----------
-    coef_, scale_, n_features_in_, feature_names_
+    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_
         As in `RankMatch`.
     n_observations_ : int
         Number of training documents.
@@ -62,6 +62,7 @@ class QueryRidge(LinearRanker):
 
     alpha: float = 0.1
     _: KW_ONLY
+    qid: str | None = None
     scaling: str | None = None
     scale_features: bool = True
     n_jobs: int | None = None

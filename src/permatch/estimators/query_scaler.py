@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
+from permatch._tables import column_names, take_features
 from permatch._types import IntArray
 from permatch._validation import check_choice
 from permatch.errors import InvalidQueriesError, NotFittedError
-from permatch.estimators.checks import column_names
 from permatch.kernels.ranking.query_scaling import (
     scale_minmax,
     scale_minmax_sparse,
@@ -135,7 +135,9 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "a fitted QueryScaler is required; this one is not fitted. Call fit or "
                 "fit_transform first."
             )
-        self._check_names(X)
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and column_names(X) is not None:
+            X = take_features(X, list(known))
         documents = check_documents(X, self.n_features_in_)
         if self.has_queries_ and qid is None and group is None:
             raise InvalidQueriesError(
@@ -176,16 +178,6 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         documents = check_documents(X)
         return self._scale(X, documents, self._learn(X, documents, qid, group))
-
-    def _check_names(self, X: Any) -> None:
-        names = column_names(X)
-        known = getattr(self, "feature_names_in_", None)
-        if names is None or known is None or names == list(known):
-            return
-        raise InvalidQueriesError(
-            f"documents must have the features of fit, {', '.join(known)}, in "
-            f"this order; got {', '.join(names)}. Select the columns by name."
-        )
 
 
 def scale_within_queries(

@@ -3,21 +3,19 @@
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from permatch._shards import Shards
-from permatch._types import FloatArray, IntArray
+from permatch._types import FloatArray
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, ranking_problem
+from permatch.estimators.ranking_law import RankingLaw
 from permatch.estimators.uncertainty.of_rankings import RankingInference
 from permatch.objectives.rank_losses import ranking_likelihood
 from permatch.objectives.subset_likelihood import Ties
 from permatch.objectives.subsets import MissingGrades
-from permatch.ranking_distribution import RankingDistribution
 
 
 @dataclass(eq=False, repr=False)
-class RankMatch(RankingInference, LinearRanker):
+class RankMatch(RankingInference, RankingLaw, LinearRanker):
     """Learn to rank from judged lists, by maximum a posteriori.
 
     Ranking matches documents with positions: position j has a weight c(j), and a
@@ -57,8 +55,11 @@ class RankMatch(RankingInference, LinearRanker):
         or 1 / its documents of grade 1 or higher.
     form : {"auto", "exact", "profile"}
         For "all": the likelihood itself, by dynamic programming over counts, or its profile
-        form, a far cheaper upper bound with nearly the same coefficients.  "auto" uses the
+        form, a far cheaper lower bound with nearly the same coefficients.  "auto" uses the
         exact form for every list that is not too long.
+    qid : str, optional
+        The column of DataFrames that holds the queries: `fit`, `score` and all else then
+        need no `qid`, in scikit-learn's searches too.
     scaling : None, "minmax" or "standard"
         Scale features within each query first, as `QueryScaler` does; `predict` then needs
         the queries.
@@ -87,6 +88,11 @@ class RankMatch(RankingInference, LinearRanker):
         Number of features, d.
     feature_names_ : list of str or None
         Their names, if known.
+    columns_ : list of str or None
+        The columns of the table it was fitted on that are features; `predict` finds them
+        by name.
+    left_out_ : list of str
+        Of a table in memory: the columns without numbers and without a role.
     n_observations_ : int
         Number of lists, subsets or pairs in training.
     forms_ : dict
@@ -102,7 +108,7 @@ class RankMatch(RankingInference, LinearRanker):
         have no best coefficients.
     history_ : list of dict
         ``iteration``, ``loss``, ``grad_norm``, ``evaluations`` and ``seconds``; for whole
-        lists of the profile form, then of the exact one.
+        lists fitted from zero, of the profile form, then of the exact one.
     posterior_, log_evidence_
         Set by `inference`, dropped by the next fit: how sure the coefficients are, and the
         log-evidence of the model.
@@ -144,6 +150,7 @@ class RankMatch(RankingInference, LinearRanker):
     levels: Any = "grades"
     query_weight: str = "observations"
     form: str = "auto"
+    qid: str | None = None
     scaling: str | None = None
     scale_features: bool = True
     tol: float = 1e-6
@@ -155,52 +162,6 @@ class RankMatch(RankingInference, LinearRanker):
     forms_: dict[str, int] = field(init=False)
     level_weights_: FloatArray = field(init=False)
     level_shares_: FloatArray = field(init=False)
-
-    def distribution(
-        self, X: Any, position_weights: Any = None, **options: Any
-    ) -> RankingDistribution:
-        """Return the model's distribution over the rankings of one query's documents.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            The documents of one query.
-        position_weights : array of shape (n,), optional
-            Weights of the positions of this list, best first, non-increasing.  Default:
-            the weights of the training lists, each for its share of the list.
-        **options
-            Passed to `RankingDistribution`.
-
-        Returns
-        -------
-        RankingDistribution
-            Gives marginals, samples and more.
-        """
-        n_documents = self._check_new(X).shape[0]
-        scores = self.predict(X, group=[n_documents])
-        if position_weights is None:
-            sizes = _shares_of(n_documents, self.level_shares_)
-            position_weights = np.repeat(self.level_weights_, sizes)
-        return RankingDistribution(scores, position_weights, n_jobs=self.n_jobs, **options)
-
-    def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:
-        """Return the probability that document i ranks above document j.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n, d)
-            The documents of one query.
-        i, j : int or arrays of ints
-            Rows of `X`.
-        position_weights : array of shape (n,), optional
-            Weights of the positions of this list; see `distribution`.
-
-        Returns
-        -------
-        float or ndarray
-            Of the broadcast shape of `i` and `j`.
-        """
-        return self.distribution(X, position_weights).prob_above(i, j)
 
     def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_likelihood(
@@ -218,13 +179,3 @@ class RankMatch(RankingInference, LinearRanker):
         )
         is_scaled = self.scale_features
         return ranking_problem(data, observed, is_scaled=is_scaled, n_jobs=n_jobs)
-
-
-def _shares_of(n: int, shares: FloatArray) -> IntArray:
-    """Split n positions by shares, largest remainders first."""
-    exact = n * shares
-    sizes = np.floor(exact).astype(np.intp)
-    # Equal remainders go to the better positions.
-    order = np.argsort(sizes - exact, kind="stable")
-    sizes[order[: n - sizes.sum()]] += 1
-    return sizes

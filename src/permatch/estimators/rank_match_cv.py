@@ -15,15 +15,16 @@ from permatch.estimators.rank_search import RankerSearch
 class RankMatchCV(RankerSearch, RankMatch):
     """`RankMatch` with alpha chosen by cross-validation or on a validation set.
 
-    Alphas are tried from strong to weak, each fit starting where the last one ended; ties
-    go to the largest alpha.  The model is then refitted on all training lists; with a
-    validation set, which never trains (LETOR's protocol), the model of the path is kept.
+    Alphas are tried from strong to weak.  Each fit starts where the last one ended, and
+    ends within a thousandth of the best coefficients, by estimate; ties go to the largest
+    alpha.  The model is then fitted to `tol`: to all training lists, or to those given
+    where a validation set, which never trains (LETOR's protocol), has chosen.
 
     Parameters
     ----------
     subset_size, position_weights, n_subsets, ties, missing_grades, levels, query_weight
         As in `RankMatch`.
-    form, scaling, scale_features, tol, max_iter
+    form, qid, scaling, scale_features, tol, max_iter
         As in `RankMatch`.
     random_state : int
         Seed of the subsets and of the shuffled folds.
@@ -55,7 +56,9 @@ class RankMatchCV(RankerSearch, RankMatch):
         ``std_score`` and ``n_evaluations``.
     coef_path_ : ndarray of shape (alphas, splits, d)
         Coefficients at every alpha on every split.
-    coef_, scale_, n_features_in_, feature_names_, n_observations_, forms_
+    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_
+        As in `RankMatch`.
+    n_observations_, forms_
         As in `RankMatch`, at the chosen alpha.
 
     Examples
@@ -88,7 +91,7 @@ class DORMCV(RankerSearch, DORM):
     ----------
     subset_size, position_weights, n_subsets, loss, ties, missing_grades, query_weight
         As in `DORM`.
-    scaling, scale_features, tol, max_iter
+    qid, scaling, scale_features, tol, max_iter
         As in `DORM`.
     random_state : int
         Seed of the subsets and of the shuffled folds.
@@ -103,7 +106,9 @@ class DORMCV(RankerSearch, DORM):
     ----------
     alpha_, best_score_, cv_results_, coef_path_
         As in `RankMatchCV`.
-    coef_, scale_, n_features_in_, feature_names_, n_observations_
+    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_
+        As in `RankMatch`.
+    n_observations_
         As in `DORM`, at the chosen alpha.
 
     Examples
@@ -131,7 +136,7 @@ class QueryRidgeCV(RankerSearch, QueryRidge):
 
     Parameters
     ----------
-    scaling, scale_features, n_jobs
+    qid, scaling, scale_features, n_jobs
         As in `QueryRidge`.
     alphas : sequence of float, optional
         Strengths of the penalty to try; default: half decades from 1e-4 to 1e1.
@@ -146,7 +151,9 @@ class QueryRidgeCV(RankerSearch, QueryRidge):
     ----------
     alpha_, best_score_, cv_results_, coef_path_
         As in `RankMatchCV`.
-    coef_, scale_, n_features_in_, feature_names_, n_observations_
+    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_
+        As in `RankMatch`.
+    n_observations_
         As in `QueryRidge`, at the chosen alpha.
 
     Examples

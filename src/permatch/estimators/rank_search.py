@@ -1,27 +1,27 @@
 """Rankers with alpha chosen on held-out queries."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
 
-from permatch._shards import HeldShards, Shards, light
+from permatch._blas import one_blas_thread
+from permatch._shards import HeldShards, Shards
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_count, check_jobs
-from permatch.distributed import Opened, is_in_parts, open_queries
-from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch._validation import check_jobs
+from permatch.distributed import is_in_parts
+from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch
+from permatch.estimators.inputs import query_ids
 from permatch.estimators.linear_ranker import LinearRanker, linear_scores
-from permatch.estimators.ranker import check_columns
+from permatch.estimators.splits import split_queries
 from permatch.estimators.uncertainty.evidence import search_by_evidence
 from permatch.estimators.uncertainty.of_rankings import n_queries
 from permatch.metrics import Measure, find_measure
 from permatch.metrics.lists import rank_lists
-from permatch.queries import QuerySet, check_queries, query_rows
+from permatch.queries import QuerySet
 
 #: From held-out queries and coefficients to a score; higher is better.
 Scoring = Callable[[Shards, FloatArray], float]
@@ -34,6 +34,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
     scoring: Any = "MeanNDCG@10"
     random_state: int = 0
 
+    @one_blas_thread()
     def fit(
         self,
         X: Any,
@@ -51,7 +52,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
         ----------
         X, y, qid, group, sample_weight
             As in `BaseRanker.fit`.
-        validation : tuple (X, y, qid), optional
+        validation : tuple (X, y, qid) or (X, y), optional
             Judged lists to choose alpha on, never trained on; default: split by `cv`.
         feature_names : sequence of str, optional
             As in `BaseRanker.fit`.
@@ -65,131 +66,55 @@ class RankerSearch(AlphaSearch, LinearRanker):
         by_evidence = self._is_by_evidence(validation)
         if not by_evidence:
             self._check_alphas()  # before the data are looked at
-        opened = open_queries(
-            X,
-            y,
-            qid,
-            group,
-            sample_weight=sample_weight,
-            feature_names=feature_names,
-            prepare=self._prepare(),
-        )
-        names, columns = self._name(X, feature_names, opened)
-        shards = opened.shards
-        fitted = {"feature_names_": names, "columns_": columns}
+        roles = self._roles(X, y, qid, group, sample_weight, feature_names)
+        inputs, shards = self._open(X, roles, group)
+        fitted = inputs.attributes
         if by_evidence:
             problem: Any = self._problem(shards, check_jobs(self.n_jobs))
             nobs = n_queries(self, problem, shards)
             return search_by_evidence(self, problem, nobs, fitted)
         if validation is None:
-            rows = None if is_in_parts(X) else (qid, group)
+            rows = None
+            if not is_in_parts(X):
+                rows = query_ids(self, X, qid, group), group
             take = partial(shards.derive, QuerySet.take_own)
-            splits = [
-                (take(train), take(test)) for train, test in self._splits(shards, rows)
-            ]
+            found = split_queries(self.cv, self.random_state, shards, rows)
+            splits = [(take(train), take(test)) for train, test in found]
         else:
-            splits = [(shards, self._open_validation(validation, opened, columns))]
+            splits = [(shards, self._open_validation(validation, inputs))]
         return self._search(
             shards,
             splits,
             lambda held_out: lambda coef: judge(held_out, coef),
             fitted=fitted,
+            is_held=isinstance(shards, HeldShards),
             is_refitted=validation is None,
         )
 
-    def _open_validation(
-        self, validation: Any, opened: Opened, columns: list[str] | None
-    ) -> Shards:
-        """Return the validation lists, checked like the training lists."""
-        if not isinstance(validation, tuple | list) or len(validation) != 3:
-            raise InvalidOptionError(
-                f"validation must be a tuple (X, y, qid); got {type(validation).__name__}"
-                + (
-                    f" of {len(validation)}."
-                    if isinstance(validation, tuple | list)
-                    else "."
-                )
-            )
-        X, y, qid = validation
-        prepare = self._prepare()
-        if not is_in_parts(X):
-            check_columns(X, columns)
-            queries = check_queries(X, y, qid, None, opened.n_features)
-            return HeldShards([queries if prepare is None else prepare(queries)])
-        held_out = open_queries(X, y, qid, feature_names=columns, prepare=prepare)
-        if held_out.n_features != opened.n_features:
-            raise InvalidQueriesError(
-                f"validation must have the {opened.n_features} features of the training "
-                f"data; got {held_out.n_features}."
-            )
-        return held_out.shards
 
-    def _splits(
-        self, shards: Shards, given: tuple[Any, Any] | None
-    ) -> list[tuple[IntArray, IntArray]]:
-        """Return pairs of training and held-out query numbers.
-
-        `given` are the qid and group of data in memory, which may be in any order.
-        """
-        check_count(self.random_state, "random_state", 0)
-        lengths, ids = map(np.concatenate, zip(*shards.map(_outline), strict=True))
-        folds = self._shuffled_folds(len(lengths), "queries", "(X, y, qid)")
-        if folds is not None:
-            return folds
-        owners = np.repeat(np.arange(len(lengths)), lengths)
-        if given is not None:
-            owners = query_rows(*given, len(owners)).scatter(owners)
-        try:
-            splitter: Any = check_cv(self.cv)
-            with warnings.catch_warnings():
-                # A splitter that splits queries is refused below.
-                warnings.filterwarnings("ignore", "The groups parameter is ignored")
-                found = list(splitter.split(np.zeros((len(owners), 1)), None, owners))
-            parts = [[np.unique(owners[side]) for side in split] for split in found]
-        except (TypeError, ValueError, IndexError) as err:
-            raise InvalidOptionError(
-                "cv must be a number of folds, a scikit-learn splitter that keeps "
-                "groups together, or an iterable of (train, test) arrays of row numbers; "
-                f"got {self.cv!r} ({err})."
-            ) from err
-        if not parts or not all(len(train) and len(test) for train, test in parts):
-            raise InvalidOptionError(
-                "cv must give at least one split, each with training and held-out "
-                f"queries; got {len(parts)} splits, with "
-                f"{[(len(train), len(test)) for train, test in parts]} queries."
-            )
-        for k, (train, test) in enumerate(parts):
-            shared = np.intersect1d(train, test)
-            if len(shared):
-                raise InvalidOptionError(
-                    "cv must keep the documents of a query together; split "
-                    f"{k} has query {ids[shared[0]]} on both sides. Use "
-                    "GroupKFold, or a number of folds."
-                )
-        return [(train, test) for train, test in parts]
-
-
-@light
-def _outline(queries: QuerySet) -> tuple[IntArray, np.ndarray]:
-    return queries.lengths, queries.ids
+def find_scoring(scoring: Any) -> Any:
+    """Return a measure, or a callable of grades, scores and query numbers."""
+    if isinstance(scoring, str | Measure | type):
+        return find_measure(scoring)
+    if not callable(scoring):
+        raise InvalidOptionError(
+            'scoring must be a measure such as NDCG @ 10, its text, such as "NDCG@10", or '
+            f"a callable of grades, scores and query numbers; got {scoring!r}."
+        )
+    return scoring
 
 
 def check_scoring(scoring: Any) -> Scoring:
     """Return the function that scores coefficients; higher is better."""
-    if isinstance(scoring, str | Measure | type):
-        measure = find_measure(scoring)
+    judge = find_scoring(scoring)
+    if isinstance(judge, Measure):
+        measure = judge
 
         def mean(held_out: Shards, coef: FloatArray) -> float:
             values = held_out.map(_measure, coef, measure)
             return measure.mean(np.concatenate([own for own in values if own is not None]))
 
         return mean
-    if not callable(scoring):
-        raise InvalidOptionError(
-            'scoring must be a measure such as NDCG @ 10, its text, such as "NDCG@10", or '
-            f"a callable of grades, scores and query numbers; got {scoring!r}."
-        )
-    judge: Any = scoring
 
     def call(held_out: Shards, coef: FloatArray) -> float:
         found = zip(*held_out.map(_scores, coef), strict=True)
@@ -198,6 +123,16 @@ def check_scoring(scoring: Any) -> Scoring:
         return float(judge(grades, scores, queries))
 
     return call
+
+
+def judge_of(scoring: Any, queries: QuerySet) -> Callable[[FloatArray], float]:
+    """Return the function that judges the scores of all documents; higher is better."""
+    judge, grades, lengths = find_scoring(scoring), queries.grades, queries.lengths
+    if isinstance(judge, Measure):
+        return lambda scores: judge.mean(
+            judge.values(rank_lists(grades, scores, None, lengths))
+        )
+    return lambda scores: float(judge(grades, scores, queries.owners))
 
 
 def _scores(queries: QuerySet, coef: FloatArray) -> tuple[IntArray, FloatArray, IntArray]:

@@ -8,28 +8,31 @@ from typing import Any, Self
 
 import numpy as np
 
+from permatch._blas import one_blas_thread
+from permatch._missing_queries import missing_queries
 from permatch._shards import HeldShards, Shards
+from permatch._tables import Roles, check_feature_names
 from permatch._types import FloatArray, IntArray
-from permatch.distributed import Opened, is_in_parts, open_queries, predict_in_parts
+from permatch.distributed import is_in_parts, open_queries, predict_in_parts
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.estimators.base import BaseModel
-from permatch.estimators.checks import check_feature_names, column_names
+from permatch.estimators.export import ExportedRanker
+from permatch.estimators.inputs import (
+    Inputs,
+    learn_inputs,
+    own_queries,
+    query_ids,
+)
 from permatch.estimators.query_scaler import METHODS, scale_within_queries
 from permatch.metrics import NDCG
-from permatch.queries import (
-    QuerySet,
-    check_documents,
-    check_grades,
-    query_rows,
-    query_weights,
-)
+from permatch.queries import QueryRows, QuerySet, query_rows
 
 
-class BaseRanker(BaseModel):
+class BaseRanker(ExportedRanker, BaseModel):
     """A model of relevance: the documents of a query are ranked by their scores.
 
-    Subclasses have the parameter `scaling`, learn from judged lists in `_fit`, which sets
-    ``n_features_in_``, and score documents in `_predict`.
+    Subclasses have the parameters `scaling` and `qid`, learn from judged lists in `_fit`,
+    which sets ``n_features_in_``, and score documents in `_predict`.
 
     Examples
     --------
@@ -39,7 +42,9 @@ class BaseRanker(BaseModel):
     """
 
     scaling: str | None
-    columns_: list[str] | None = None  # of the DataFrame it was fitted on
+    qid: str | None = None
+    columns_: list[str] | None = None
+    left_out_: Sequence[str] = ()
 
     _fit_call = "fit(X, y, qid=qid)"
 
@@ -54,20 +59,43 @@ class BaseRanker(BaseModel):
 
     def _fit_shards(self, shards: Shards) -> Any:
         """Learn from training lists in shards, as `_fit` does from those in memory."""
+        return self._fit(self._in_memory(shards))
+
+    def _in_memory(self, shards: Shards) -> QuerySet:
+        """Return data in memory as they are, and refuse others."""
         if not isinstance(shards, HeldShards):
             raise InvalidOptionError(
                 f"{type(self).__name__} learns from data in memory only; got data in "
                 "parts. Load them into an array, or use a linear ranker."
             )
-        return self._fit(*shards.shards)
+        (queries,) = shards.shards
+        return queries
 
     @abstractmethod
     def _predict(self, documents: Any) -> FloatArray:
         """Return the scores (n,) of checked, scaled documents (n, d)."""
 
+    def _predict_lists(self, documents: Any, rows: QueryRows) -> FloatArray:
+        """Return the scores (n,) of checked, scaled documents (n, d), sorted by query.
+
+        For models whose scores depend on the other documents of a query.
+        """
+        return self._predict(documents)
+
+    def _contributions(self, documents: Any) -> FloatArray:
+        """Return what every feature adds to the scores of scaled documents, (n, d).
+
+        Sums over features are the scores, up to a constant.
+        """
+        raise InvalidOptionError(
+            "what each feature adds to a score is known of linear rankers and of trees; "
+            f"got a {type(self).__name__}. Fit one of these with permatch rank fit."
+        )
+
     def _warn(self, optimum: Any) -> None:
         """Warn the caller of `fit` of unreliable results."""
 
+    @one_blas_thread()
     def fit(
         self,
         X: Any,
@@ -83,20 +111,21 @@ class BaseRanker(BaseModel):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d), or data in parts
-            One row of features per document.  See the notes for data that do not fit.
+            One row per document.  See the notes for data that do not fit.
         y : array of shape (n,), or str
-            Grades: whole numbers from 0, the best highest.  Of tables in parts: the name
-            of their column, likewise below.
+            Grades: whole numbers from 0, the best highest; or the name of their column in
+            `X`, likewise below.
         qid : array of shape (n,) or str, optional
-            The query of every document.
+            The query of every document, in any order; default: the column that the
+            parameter `qid` of the model names.
         group : array of shape (q,), optional
             Instead of `qid`: the number of consecutive rows of each query.
         sample_weight : array of shape (n,) or str, optional
             The weight of each document's query, equal for all documents of a query; it
             multiplies the other weights of the query.
         feature_names : sequence of str, optional
-            A name per feature, saved with the model; default: the columns of a DataFrame.
-            Of tables in parts: the columns to learn from; default: all other numeric ones.
+            Of a table: the columns to learn from; default: all that hold numbers and have
+            no other role.  Of an array: a name per feature, saved with the model.
 
         Returns
         -------
@@ -115,20 +144,12 @@ class BaseRanker(BaseModel):
         - ``fit([part, ...])``: a list of delayed ``(X, y, qid)``, or with weights
           ``(X, y, qid, sample_weight)``.
 
-        Rows must be sorted by query; a query may go on in the next part.
+        Their rows must be sorted by query; a query may go on in the next part.
         """
-        opened = open_queries(
-            X,
-            y,
-            qid,
-            group,
-            sample_weight=sample_weight,
-            feature_names=feature_names,
-            prepare=self._prepare(),
-        )
-        names, columns = self._name(X, feature_names, opened)
-        optimum = self._fit_shards(opened.shards)
-        self.feature_names_, self.columns_ = names, columns
+        roles = self._roles(X, y, qid, group, sample_weight, feature_names)
+        inputs, shards = self._open(X, roles, group)
+        optimum = self._fit_shards(shards)
+        vars(self).update(inputs.attributes)
         self._warn(optimum)
         return self
 
@@ -138,9 +159,10 @@ class BaseRanker(BaseModel):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d), or data in parts
-            One row of features per document; in parts as in `fit`.
+            One row per document, as in `fit`.  Of tables the columns of the fit are found
+            by name, in any order; others are ignored.
         qid : array of shape (n,) or str, optional
-            The query of every document; needed only with `scaling`.
+            The query of every document, as in `fit`; needed only with `scaling`.
         group : array of shape (q,), optional
             Instead of `qid`: the number of consecutive rows of each query.
 
@@ -156,15 +178,9 @@ class BaseRanker(BaseModel):
         documents = self._check_new(X)
         if self.scaling is None:
             return self._predict(documents)
-        if qid is None and group is None:
-            raise InvalidQueriesError(
-                f"this model scales features within queries (scaling={self.scaling!r}) "
-                "and needs qid or group; got neither. For the documents of one query pass "
-                "group=[len(X)]."
-            )
-        rows = query_rows(qid, group, documents.shape[0])
+        rows = query_rows(query_ids(self, X, qid, group), group, documents.shape[0])
         scaled = scale_within_queries(rows.gather(documents), rows.starts, self.scaling)
-        return rows.scatter(self._predict(scaled))
+        return rows.scatter(self._predict_lists(scaled, rows))
 
     def rank(self, X: Any, qid: Any = None, group: Any = None) -> IntArray:
         """Return the rows of every query from the best document to the worst.
@@ -172,9 +188,10 @@ class BaseRanker(BaseModel):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n, d)
-            One row of features per document.
-        qid : array of shape (n,), optional
-            The query of every document; default: one query.
+            One row per document, as in `predict`.
+        qid : array of shape (n,) or str, optional
+            The query of every document; default: the column that the parameter `qid` of
+            the model names; without it, one query.
         group : array of shape (q,), optional
             Instead of `qid`: the number of consecutive rows of each query.
 
@@ -185,9 +202,9 @@ class BaseRanker(BaseModel):
             keep the order of the rows.
         """
         n_documents = self._check_new(X).shape[0]
-        if qid is None and group is None:
+        if own_queries(self, X, qid, group) is None and group is None:
             group = [n_documents]
-        rows = query_rows(qid, group, n_documents)
+        rows = query_rows(query_ids(self, X, qid, group), group, n_documents)
         order = rows.best_first(rows.gather(self.predict(X, qid, group)))
         return order if rows.order is None else rows.order[order]
 
@@ -215,13 +232,11 @@ class BaseRanker(BaseModel):
         """
         if is_in_parts(X):
             return self._score_parts(X, y, qid, group, sample_weight)
-        documents = self._check_new(X)
-        grades = check_grades(y, documents.shape[0])
-        rows = query_rows(qid, group, documents.shape[0])
-        scores = self.predict(X, qid, group)
-        weights = query_weights(sample_weight, rows, documents.shape[0])
-        figures = (NDCG @ 10)(grades, scores, qid, group=group, per_query=True)
-        return float(np.average(figures, weights=weights))
+        self._check_fitted()
+        roles = self._roles(X, y, qid, group, sample_weight)
+        queries = self.scaled(Inputs.of(self).queries(X, roles, group))
+        figures, weights = _weigh_figures(queries, self)
+        return figures / weights
 
     def scaled(self, queries: QuerySet) -> QuerySet:
         """Return the queries as the model sees them: scaled if `scaling` is set."""
@@ -239,32 +254,74 @@ class BaseRanker(BaseModel):
             )
         return partial(_scale_queries, method=self.scaling)
 
-    def _name(
-        self, X: Any, names: Sequence[str] | None, opened: Opened
-    ) -> tuple[list[str] | None, list[str] | None]:
-        """Return the names of the features, and those of the columns of a table."""
-        columns = opened.columns if is_in_parts(X) else column_names(X)
-        chosen = columns if names is None else names
-        return check_feature_names(chosen, opened.n_features), columns
+    def _roles(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        group: Any,
+        sample_weight: Any = None,
+        feature_names: Any = None,
+    ) -> Roles:
+        """Return what of the data is what; without queries in memory, say so."""
+        qid = own_queries(self, X, qid, group)
+        if qid is None and group is None and not is_in_parts(X):
+            raise missing_queries(type(self).__name__, X, self.qid)
+        is_it = isinstance(qid, str) and qid == self.qid
+        aside = () if self.qid is None or is_it else (self.qid,)
+        return Roles(y, qid, sample_weight, feature_names, aside)
+
+    def _open(self, X: Any, roles: Roles, group: Any) -> tuple[Inputs, Shards]:
+        """Return training data as shards of what the model sees, and how to read more."""
+        if not is_in_parts(X):
+            inputs, queries = learn_inputs(X, roles, group)
+            return inputs, HeldShards([self.scaled(queries)])
+        opened = open_queries(X, roles, group, self._prepare())
+        names = opened.columns or roles.features
+        known = check_feature_names(names, opened.n_features)
+        return Inputs(opened.n_features, known, opened.columns), opened.shards
+
+    def _open_new(
+        self,
+        X: Any,
+        roles: Roles,
+        group: Any,
+        inputs: Inputs,
+        owner: str = "the fitted model",
+    ) -> Shards:
+        """Return more judged lists as shards of what the model sees."""
+        if not is_in_parts(X):
+            queries = inputs.queries(X, roles, group, owner)
+            return HeldShards([self.scaled(queries)])
+        known = replace(roles, features=inputs.columns)
+        opened = open_queries(X, known, group, self._prepare())
+        if opened.n_features != inputs.n_features:
+            raise InvalidQueriesError(
+                f"documents must have the {inputs.n_features} features of {owner}; got "
+                f"{opened.n_features}."
+            )
+        return opened.shards
+
+    def _open_validation(self, validation: Any, inputs: Inputs) -> Shards:
+        """Return the validation lists, read like the training lists."""
+        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+            got = type(validation).__name__
+            if isinstance(validation, tuple | list):
+                got = f"{got} of {len(validation)}"
+            raise InvalidOptionError(
+                "validation must be a tuple (X, y, qid), or (X, y) if the model knows the "
+                f"column of the queries; got {got}."
+            )
+        X, y, *rest = validation
+        roles = self._roles(X, y, rest[0] if rest else None, None)
+        return self._open_new(X, roles, None, inputs, "the training data")
 
     def _score_parts(self, X: Any, y: Any, qid: Any, group: Any, weight: Any) -> float:
         """Return the mean NDCG of data in parts."""
         self._check_fitted()
-        opened = open_queries(
-            X,
-            y,
-            qid,
-            group,
-            sample_weight=weight,
-            feature_names=self.columns_ or self.feature_names_,
-            prepare=self._prepare(),
-        )
-        if opened.n_features != self.n_features_in_:
-            raise InvalidQueriesError(
-                f"documents must have the {self.n_features_in_} features of the fitted "
-                f"model; got {opened.n_features}."
-            )
-        figures, weights = opened.shards.total(_weigh_figures, self)
+        roles = self._roles(X, y, qid, group, weight)
+        shards = self._open_new(X, roles, group, Inputs.of(self))
+        figures, weights = shards.total(_weigh_figures, self)
         return figures / weights
 
     def _predict_parts(self, X: Any, qid: Any, group: Any) -> Any:
@@ -276,15 +333,14 @@ class BaseRanker(BaseModel):
                 "column of query ids."
             )
         score = partial(_score_rows, self)
-        known = self.columns_ or self.feature_names_
-        how = (self.scaling is not None), self.n_features_in_, known
-        return predict_in_parts(X, qid, score, *how)
+        inputs = Inputs.of(self)
+        how = (self.scaling is not None), inputs.n_features, inputs.columns
+        return predict_in_parts(X, own_queries(self, X, qid, group), score, *how)
 
     def _check_new(self, X: Any) -> Any:
         """Return documents with the features of the fitted model, in their order."""
         self._check_fitted()
-        check_columns(X, self.columns_ or self.feature_names_)
-        return check_documents(X, self.n_features_in_)
+        return Inputs.of(self).read(X)
 
 
 def _scale_queries(queries: QuerySet, method: str) -> QuerySet:
@@ -294,7 +350,8 @@ def _scale_queries(queries: QuerySet, method: str) -> QuerySet:
 
 def _weigh_figures(queries: QuerySet, model: BaseRanker) -> tuple[float, float]:
     """Return the sums of the weighted NDCG of queries, and of their weights."""
-    scores = model._predict(queries.documents)
+    rows = QueryRows(queries.starts, queries.ids, None)
+    scores = model._predict_lists(queries.documents, rows)
     figures = (NDCG @ 10)(queries.grades, scores, group=queries.lengths, per_query=True)
     return float(figures @ queries.weights), float(queries.weights.sum())
 
@@ -304,14 +361,3 @@ def _score_rows(model: BaseRanker, documents: Any, qid: Any) -> FloatArray:
     if not documents.shape[0]:
         return np.zeros(0)
     return model.predict(documents, qid)
-
-
-def check_columns(X: Any, names: list[str] | None) -> None:
-    """Refuse a DataFrame whose columns are not those of the training data, in order."""
-    pairs = zip(column_names(X) or (), names or (), strict=False)
-    for k, (column, name) in enumerate(pairs):
-        if column != name:
-            raise InvalidQueriesError(
-                "the columns of X must be those of the training data, in the same order; "
-                f"column {k} is {column!r} instead of {name!r}. Reorder the columns."
-            )

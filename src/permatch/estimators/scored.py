@@ -10,26 +10,39 @@ import numpy as np
 
 from permatch._layout import Layout
 from permatch._types import FloatArray, IntArray
-from permatch._validation import MAX_SCORE, no_perfect_matching
+from permatch._validation import MAX_SCORE, check_jobs, no_perfect_matching
 from permatch.assignment import best_assignment
 from permatch.decoding import LinkCosts, best_matching
 from permatch.decoding.bayes import bayes_assignment
 from permatch.errors import InfeasibleGraphError, PrecisionError
+from permatch.estimators.checks import DataSet
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult, require_marginals
-from permatch.objectives import Parameters
+from permatch.labels import KnownEdges
+from permatch.objectives import Parameters, ScoreLikelihood
 from permatch.problems import Problem
 from permatch.scores import check_problem
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Graphs with their scores, in the form in which engines take them."""
+    """Graphs with the scores of their edges (n_edges,), and of staying unmatched.
+
+    `unmatched` has ``unmatched_left`` and ``unmatched_right`` per graph; it is empty where
+    defaults hold.
+    """
 
     graphs: list[BipartiteGraph]
-    scores: list[Any]
-    #: ``unmatched_left`` and ``unmatched_right`` per graph; empty where defaults hold.
+    of_edges: list[FloatArray]
     unmatched: dict[str, Any]
+
+    @cached_property
+    def scores(self) -> list[Any]:
+        """The scores of every graph in the form in which engines take them."""
+        return [
+            graph.with_scores(own)
+            for graph, own in zip(self.graphs, self.of_edges, strict=True)
+        ]
 
     @property
     def is_square(self) -> bool:
@@ -41,10 +54,10 @@ class Scored:
         return [
             Scored(
                 [graph],
-                [scores],
+                [own],
                 {name: [values[k]] for name, values in self.unmatched.items()},
             )
-            for k, (graph, scores) in enumerate(zip(self.graphs, self.scores, strict=True))
+            for k, (graph, own) in enumerate(zip(self.graphs, self.of_edges, strict=True))
         ]
 
     def infer(self, engine: AbstractEngine, n_jobs: int | None) -> InferenceResult:
@@ -68,6 +81,27 @@ class Scored:
         alone = np.concatenate(result.unmatched_left)
         return layout.matchings(bayes_assignment(problem, marginals, alone, costs))
 
+    def log_probs(
+        self,
+        labels: list[KnownEdges],
+        engine: AbstractEngine,
+        n_jobs: int | None,
+        *,
+        is_any: bool,
+    ) -> FloatArray:
+        """Return the log-probability of what is known about every graph.
+
+        `is_any`: whether any node may stay unmatched.
+        """
+        objective = ScoreLikelihood(
+            self.graphs, labels, is_any=is_any, engine=engine, n_jobs=check_jobs(n_jobs)
+        )
+        unmatched = None
+        if self.unmatched:
+            left, right = map(np.concatenate, self.unmatched.values())
+            unmatched = left, right
+        return objective.evaluate(np.concatenate(self.of_edges), unmatched).log_probs
+
     def on_edges(self, values: list[FloatArray]) -> list[FloatArray]:
         """Return values in the form of every graph as arrays (n_edges,)."""
         return [graph.pick(own) for graph, own in zip(self.graphs, values, strict=True)]
@@ -82,7 +116,7 @@ def score_graphs(
     graphs: list[BipartiteGraph], weights: FloatArray, parameters: Parameters
 ) -> Scored:
     """Return the scores of every graph; refuse features that are too large."""
-    tables, left, right = [], [], []
+    of_edges, left, right = [], [], []
     coef = weights[: parameters.n_edge]
     for k, graph in enumerate(graphs):
         with np.errstate(over="ignore", invalid="ignore"):  # caught at once
@@ -96,12 +130,12 @@ def score_graphs(
                 f"times the coefficients reach {largest:.3g}. Divide the features by a "
                 "large number, in both fit and predict."
             )
-        tables.append(graph.with_scores(scores))
+        of_edges.append(scores)
         if ends:
             left.append(ends[0])
             right.append(ends[1])
     unmatched = {"unmatched_left": left, "unmatched_right": right}
-    return Scored(graphs, tables, {} if parameters.is_default else unmatched)
+    return Scored(graphs, of_edges, {} if parameters.is_default else unmatched)
 
 
 @contextmanager
@@ -120,3 +154,18 @@ def _mode(scores: FloatArray, position: int) -> IntArray:
         return best_matching(scores)
     except InfeasibleGraphError as err:
         raise no_perfect_matching(scores, f"graph {position}") from err
+
+
+def mean_log_likelihood(
+    scored: Scored,
+    data: DataSet,
+    engine: AbstractEngine,
+    n_jobs: int | None,
+    *,
+    is_any: bool,
+) -> float:
+    """Return the mean log-likelihood of labels by shares of graphs."""
+    _, labels, shares = data
+    if not is_any and any(known.leaves_spare for known in labels):
+        return -np.inf
+    return float(shares @ scored.log_probs(labels, engine, n_jobs, is_any=is_any))

@@ -39,6 +39,7 @@ class Scaled:
     problem: Problem
     offsets: FloatArray  # (n_graphs,): what matchings have lost
     edges: Edges
+    is_by_odds: bool  # whether weights are odds as they are, not what prices leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,8 @@ class Beliefs:
         Most sweeps of a component.
     change : float
         Largest change of a belief in the last sweep of a component.
-    to_right : ndarray of shape (n_edges,)
-        The messages of left nodes, l of `kernels.bethe_edges`.
+    to_right, to_left : ndarray of shape (n_edges,)
+        The messages, l and r of `kernels.bethe_edges`.
     scaled : Scaled
         The weights they refer to.
     """
@@ -74,6 +75,7 @@ class Beliefs:
     n_sweeps: int
     change: float
     to_right: FloatArray
+    to_left: FloatArray
     scaled: Scaled
 
 
@@ -85,6 +87,7 @@ def beliefs(
     damping: float = 0.0,
     bounds: bool = False,
     kept: FloatArray | None = None,
+    start: Beliefs | None = None,
     job: Job | None = None,
 ) -> Beliefs:
     """Pass messages until no belief changes by more than `tol`.
@@ -105,6 +108,8 @@ def beliefs(
         For every component, the share of its own flow that a message does not leave out.
         Above 0 it is no belief propagation, but beliefs do not run off to 0 or 1: a better
         guide for draws.
+    start : Beliefs, optional
+        Those of other scores of the same edges, to start from where weights are odds.
     job : Job, optional
         Threads and progress.
 
@@ -130,6 +135,8 @@ def beliefs(
     edges, found = scaled.edges, structure.components
     n_found = len(found)
     messages = _start(edges, found, damping)
+    if start is not None and start.scaled.is_by_odds and scaled.is_by_odds:
+        _resume(messages, start)
     shares = np.zeros(n_found) if kept is None else kept
     values, lowers, uppers = np.empty(n_found), np.zeros(n_found), np.zeros(n_found)
     is_partial = finite_components(problem)
@@ -176,6 +183,7 @@ def beliefs(
         int(progress[:, 0].max(initial=0.0)),
         float(progress[:, 1].max(initial=0.0)),
         messages.to_right,
+        messages.to_left,
         scaled,
     )
 
@@ -193,7 +201,7 @@ def scale_problem(problem: Problem) -> Scaled:
         offsets += np.bincount(structure.graph_of_right, unmatched[1], len(offsets))
         zeros = np.zeros(structure.n_left), np.zeros(structure.n_right)
         own = Problem(structure, odds, *zeros)
-        return Scaled(own, offsets, _edges(structure.components, own))
+        return Scaled(own, offsets, _edges(structure.components, own), True)
     best = best_assignment(problem)
     edges = _edges(structure.components, best.reduced)
     _forget_negligible(best.reduced, edges)
@@ -209,7 +217,7 @@ def scale_problem(problem: Problem) -> Scaled:
         edges.free_right > 0.0,
         edges.weights,
     )
-    return Scaled(best.reduced, best.scores, edges)
+    return Scaled(best.reduced, best.scores, edges, False)
 
 
 def _edges(found: Components, problem: Problem) -> Edges:
@@ -262,6 +270,15 @@ def _start(edges: Edges, found: Components, damping: float) -> Messages:
         np.empty(k),
         progress,
     )
+
+
+def _resume(messages: Messages, start: Beliefs) -> None:
+    """Set the messages, and the beliefs that changes are measured from."""
+    messages.to_right[:] = start.to_right
+    messages.to_left[:] = start.to_left
+    messages.marginals[:] = start.marginals
+    messages.unmatched_left[:] = start.unmatched_left
+    messages.unmatched_right[:] = start.unmatched_right
 
 
 def finite_components(problem: Problem) -> BoolArray:

@@ -17,7 +17,7 @@ from permatch.inference.base import (
     check_feasible,
     load_kernels,
 )
-from permatch.inference.belief_propagation import beliefs
+from permatch.inference.belief_propagation import Beliefs, beliefs
 from permatch.kernels.bounds import SOULES
 from permatch.kernels.sliced import infer_bethe
 from permatch.problems import Problem
@@ -168,18 +168,42 @@ class Bethe(AbstractEngine):
         return InferenceResult(values, marginals, False, self._diagnostics(ends, size))
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
+        return self.resume(problem, None, job)[0]
+
+    def resume(
+        self, problem: Problem, start: Beliefs | None, job: Job
+    ) -> tuple[InferenceResult, Beliefs | None]:
+        """Return the answer, and the beliefs that the next one may start from.
+
+        Parameters
+        ----------
+        problem : Problem
+            Any number of graphs.
+        start : Beliefs or None
+            Those of other scores of the same edges.
+        job : Job
+            Threads and progress.
+
+        Returns
+        -------
+        InferenceResult
+            As `infer_problem` returns.
+        Beliefs or None
+            None where components are solved as dense squares.
+        """
         structure = problem.structure
         n_left, n_right = structure.components.sizes
         is_dense = n_left * n_right <= _SPARSITY * structure.components.n_edges
         is_square = (n_left == n_right) & (n_left <= self.max_size)
         if problem.is_perfect and (is_dense & is_square).all():
-            return super()._infer_problem(problem, job)
+            return super()._infer_problem(problem, job), None
         found = beliefs(
             problem,
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             damping=float(self.damping),
             bounds=self.bounds,
+            start=start,
             job=job,
         )
         ends = np.zeros((structure.n_graphs, 4))
@@ -187,7 +211,7 @@ class Bethe(AbstractEngine):
             ends[:, 0], ends[:, 1] = found.lower, found.upper
         ends[:, 2], ends[:, 3] = found.n_sweeps, found.change
         sizes = np.maximum(np.diff(structure.left_starts), np.diff(structure.right_starts))
-        return InferenceResult(
+        answer = InferenceResult(
             found.log_partition,
             found.marginals,
             False,
@@ -195,6 +219,7 @@ class Bethe(AbstractEngine):
             unmatched_left=found.unmatched_left,
             unmatched_right=found.unmatched_right,
         )
+        return answer, found
 
     def _diagnostics(self, ends: FloatArray, size: int) -> Diagnostics:
         lowers, uppers, sweeps, changes = ends.T

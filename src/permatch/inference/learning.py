@@ -21,6 +21,7 @@ from permatch.inference._options import seed_of
 from permatch.inference.answer import InferenceResult
 from permatch.inference.auto import AutoEngine
 from permatch.inference.base import AbstractEngine, Goal
+from permatch.inference.belief_propagation import Beliefs
 from permatch.inference.bethe import Bethe
 from permatch.inference.components import Assembly, errors_of
 from permatch.inference.glynn import Glynn
@@ -34,15 +35,20 @@ from permatch.scores import stacked_problem
 MOST_EXACT = Glynn.fallback.max_size
 # Seconds that the smallest components take.
 _LEAST_SECONDS = 1e-7
+# Beliefs that start from those before settle to within this.
+_WARM_TOL = 1e-6
 # Seconds worth spending on a component to compare its beliefs.
 _SECONDS_TO_COMPARE = 1.0
 
 
 class _Divisions(WeakKeyDictionary[Any, Any]):
-    """What is known of structures; not copied with the engine to other processes."""
+    """What is known of structures; not copied with the engine, nor to other processes."""
 
     def __reduce__(self) -> Any:
         return _Divisions, ()
+
+    def __deepcopy__(self, memo: Any) -> "_Divisions":
+        return _Divisions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +74,26 @@ class Closer:
         )
 
 
+@dataclass(eq=False)
+class _Group:
+    """Components that one engine takes, and the beliefs about them at the last scores."""
+
+    engine: AbstractEngine
+    part: Selection
+    last: Beliefs | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitEngine(AbstractEngine):
-    """Exact where a component takes at most `limit` seconds, else belief propagation."""
+    """Exact where a component takes at most `limit` seconds, else belief propagation.
+
+    With `is_warm` messages start from those at the last scores, and settle to within
+    `_WARM_TOL`: answers depend on what was asked before, by less than that.
+    """
 
     auto: AutoEngine
     limit: float
+    is_warm: bool = False
     divided: MutableMapping[Any, Any] = field(
         default_factory=_Divisions, compare=False, repr=False
     )
@@ -99,7 +119,7 @@ class FitEngine(AbstractEngine):
 
     def may_be_exact_on(self, problem: Problem) -> bool:
         """Return whether all components of a problem are solved exactly."""
-        return all(engine.is_always_exact for engine, _ in self._divide(problem))
+        return all(own.engine.is_always_exact for own in self._divide(problem))
 
     def _exact(self, size: int) -> AbstractEngine | None:
         most = min(self.auto.exact_size, MOST_EXACT)
@@ -123,12 +143,16 @@ class FitEngine(AbstractEngine):
 
     def _infer_problem(self, problem: Problem, job: Job) -> InferenceResult:
         whole = Assembly(problem)
-        for engine, part in self._divide(problem):
-            own = _fill(part, problem)
-            whole.add(own, engine._infer_problem(own.problem, job))
+        for own in self._divide(problem):
+            part = _fill(own.part, problem)
+            if self.is_warm and isinstance(own.engine, Bethe):
+                answer, own.last = own.engine.resume(part.problem, own.last, job)
+            else:
+                answer = own.engine._infer_problem(part.problem, job)
+            whole.add(part, answer)
         return whole.result(self.name, "auto, in a fit: see parts")
 
-    def _divide(self, problem: Problem) -> list[tuple[AbstractEngine, Selection]]:
+    def _divide(self, problem: Problem) -> list[_Group]:
         """Return which components each engine takes, decided once per structure."""
         known = self.divided.get(problem.structure)
         if known is None:
@@ -136,8 +160,9 @@ class FitEngine(AbstractEngine):
             seconds, groups = exact_seconds(problem, most)
             taken = [(one, own[seconds[own] <= self.limit]) for one, own in groups]
             wide = np.nonzero(~(seconds <= self.limit))[0]
-            taken.append((Bethe(bounds=False), wide))
-            known = [(one, problem.select(own)) for one, own in taken if len(own)]
+            rough = Bethe(bounds=False, tol=_WARM_TOL if self.is_warm else Bethe.tol)
+            taken.append((rough, wide))
+            known = [_Group(one, problem.select(own)) for one, own in taken if len(own)]
             self.divided[problem.structure] = known
         return known
 
@@ -146,7 +171,8 @@ class FitEngine(AbstractEngine):
 
         Some components are taken at random, each with its share of the time left.
         """
-        found = [part for one, part in self._divide(problem) if not one.is_always_exact]
+        groups = self._divide(problem)
+        found = [own.part for own in groups if not own.engine.is_always_exact]
         if not found:
             return Closer()
         part = _fill(found[0], problem)

@@ -15,7 +15,7 @@ from permatch.decoding.bayes import LinkCosts
 from permatch.errors import InvalidOptionError, TableError
 from permatch.linking.files import arrow_table, read_table, write_table
 from permatch.linking.report import Figures, as_html, as_text, figures_of, summary
-from permatch.linking.review import review_gains
+from permatch.linking.review import largest_first, review_gains
 from permatch.problems import Problem, Structure
 
 #: The columns after those of the ids.
@@ -251,8 +251,7 @@ class Links:
         gains[rows] = review_gains(
             structure, chances, self.costs, is_one_to_one=is_one_to_one
         )
-        order = np.argsort(-gains, kind="stable")
-        order = order[gains[order] > 0.0][:n]
+        order = largest_first(gains, np.arange(len(self)))[:n]
         chosen = self.take(order)
         return replace(chosen, table={**chosen.table, "gain": gains[order]})
 

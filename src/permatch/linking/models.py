@@ -60,7 +60,7 @@ def load_model(model: Any) -> Any:
 
 def model_columns(model: Any) -> tuple[str, ...]:
     """Return the columns that a model needs, in the order of its features."""
-    if not isinstance(model, BaseMatcher) or not hasattr(model, "coef_"):
+    if not isinstance(model, BaseMatcher) or not model.__sklearn_is_fitted__():
         raise InvalidOptionError(
             "model must be a fitted MAPMatching or MAPMatchingCV, such as "
             f"permatch.fit_links returns, or the path of its file; got {model!r}."
@@ -71,7 +71,7 @@ def model_columns(model: Any) -> tuple[str, ...]:
             "model must know the names of its features, to find them in the table; it was "
             "fitted without. Fit it by permatch.fit_links, or with feature_names=."
         )
-    n_nodes = len(model.unmatched_left_coef_) + len(model.unmatched_right_coef_)
+    n_nodes = sum(model._n_node_features)
     if model.unmatched_ != "any" or n_nodes:
         raise InvalidOptionError(
             "model must let any record stay without a partner, by one score learned for "
@@ -86,7 +86,5 @@ def model_odds(model: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
     if not len(columns.features):  # no pairs, no links
         return np.zeros(0), np.zeros(0)
     check_columns(columns)
-    features = features_of(columns, model.feature_names_)
-    # A pair by itself is linked, or both records are unmatched.
-    odds = features @ model.coef_ - 2.0 * model.unmatched_intercept_
+    odds = model._odds(features_of(columns, model.feature_names_))
     return odds, probability_of(odds)

@@ -15,6 +15,7 @@ from permatch.distributed.disk import DiskShards
 from permatch.linking.ledger import Ledger, new_folder
 from permatch.linking.links import Links, check_n
 from permatch.linking.report import Figures, in_one_line, summary
+from permatch.linking.review import largest_first
 from permatch.linking.survey import ROW
 
 
@@ -94,8 +95,7 @@ class PartedLinks:
             With the columns ``row`` and ``gain``, the largest gain first.
         """
         found = _joined(self.shards.map(_review, check_n(n), self.is_one_to_one))
-        order = np.lexsort((found[ROW], -found["gain"]))
-        return found[order[:n]]
+        return found[largest_first(found["gain"], found[ROW])[:n]]
 
     def to_links(self) -> Links:
         """Return all rows in memory, in the order of the input."""

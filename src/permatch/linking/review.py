@@ -2,13 +2,21 @@
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch.decoding.bayes import LinkCosts
 from permatch.kernels.review_gains import add_gains
 from permatch.problems import Structure
 
 # Pairs less probable than this neither gain nor lose anything that shows.
 _LEAST = 1e-6
+# Gains that differ by less differ by rounding, which is not the same on all machines.
+_DIGITS = 9
+
+
+def largest_first(gains: FloatArray, rows: IntArray) -> IntArray:
+    """Return the places of gains above 0, the largest first, equal ones by their rows."""
+    order = np.lexsort((rows, -gains.round(_DIGITS)))
+    return order[gains[order] > 0.0]
 
 
 def review_gains(

@@ -19,7 +19,7 @@ import numpy as np
 from permatch._cells import in_memory, quoted
 from permatch._optional import require
 from permatch.distributed.opening import is_on_disk
-from permatch.distributed.sources import list_files
+from permatch.distributed.sources import list_files, open_files
 from permatch.errors import TableError
 
 #: Names of the columns where a source has none.
@@ -65,19 +65,14 @@ def as_dataset(source: Any) -> Any:
     """Return Parquet files, one or a folder of them, as an Arrow dataset."""
     if not isinstance(source, str | Path):
         return source
-    arrow = require("pyarrow", "tables", what="reading a folder of Parquet files")
-    datasets = require("pyarrow.dataset", "tables")
+    require("pyarrow", "tables", what="reading a folder of Parquet files")
     files, is_parquet = list_files(source)
-    problem = f"it holds {files[0].name}"
-    if is_parquet:
-        try:
-            return datasets.dataset([str(file) for file in files], format="parquet")
-        except arrow.ArrowException as err:
-            problem = f"pyarrow says: {str(err).rstrip('. ')}"
-    raise TableError(
-        f"{source} must be a Parquet file, or a folder of such files with the same "
-        f"columns; {problem}. Convert the pairs to Parquet."
-    )
+    if not is_parquet:
+        raise TableError(
+            f"{source} must be a Parquet file, or a folder of such files with the same "
+            f"columns; it holds {files[0].name}. Convert the pairs to Parquet."
+        )
+    return open_files(files)
 
 
 def _is_pandas(source: Any) -> bool:

@@ -1,7 +1,11 @@
 """Measures of predictions: arrays in, numbers out."""
 
 from permatch.metrics.base import Measure
-from permatch.metrics.calibration import Calibration, calibration
+from permatch.metrics.calibration import (
+    Calibration,
+    calibration,
+    node_calibration,
+)
 from permatch.metrics.links import LinkQuality, link_quality
 from permatch.metrics.matching import hamming_loss
 from permatch.metrics.measures import ERR, MAP, MRR, NDCG, MeanNDCG, P, Tau
@@ -16,6 +20,7 @@ from permatch.metrics.ranking import (
     precision_at,
     reciprocal_rank,
 )
+from permatch.metrics.scorer import RankingScorer, make_scorer
 from permatch.metrics.significance import (
     PairedTest,
     holm,
@@ -33,6 +38,7 @@ __all__ = [
     "Measure",
     "P",
     "PairedTest",
+    "RankingScorer",
     "Tau",
     "average_precision",
     "calibration",
@@ -44,7 +50,9 @@ __all__ = [
     "holm",
     "kendall_tau",
     "link_quality",
+    "make_scorer",
     "ndcg",
+    "node_calibration",
     "precision_at",
     "randomisation_test",
     "reciprocal_rank",

@@ -1,4 +1,4 @@
-"""Calibration: of the edges given 70 %, 70 % should be correct."""
+"""Calibration: of what is given 70 %, 70 % should be correct."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,44 +7,45 @@ from typing import Any, Literal
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch._validation import check_choice, check_count, refuse_masked
-from permatch.errors import InvalidGraphError, InvalidMatchingError
-from permatch.graphs import BipartiteGraph
-from permatch.known import Known
-from permatch.labels import UNKNOWN, EdgeLabels, check_known
-from permatch.metrics.matching import as_graphs, check_matching
+from permatch._validation import check_choice, check_count
+from permatch.errors import InvalidGraphError, InvalidOptionError
+from permatch.metrics.labelled_edges import label_edges
 
 #: How the bins are cut.
 STRATEGIES = ("uniform", "quantile")
 
-# Marginals may miss [0, 1] by rounding.
-_ROUNDING = 1e-9
+#: An edge that is less probable is not plausible.
+PLAUSIBLE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The reliability curve of predicted edge probabilities.
+    """The reliability curve of predicted probabilities.
 
     Attributes
     ----------
     bin_edges : ndarray of shape (n_bins + 1,)
         Limits of the bins, increasing; a bin includes its lower limit, the last one both.
     mean_predicted : ndarray of shape (n_bins,)
-        Mean predicted probability of the edges in each bin; NaN if it is empty.
+        Mean predicted probability of the edges, or nodes, in each bin; NaN if it is empty.
     observed : ndarray of shape (n_bins,)
-        Share of these edges that are in the true matching; NaN if the bin is empty.
+        Share of these that are right; NaN if the bin is empty.
     counts : ndarray of shape (n_bins,)
-        Number of edges in each bin.
+        Number of edges, or nodes, in each bin.
     expected_calibration_error : float
         Mean of ``|observed - mean_predicted|``, weighted by `counts`.
+    n_left_out : int
+        Edges that were too improbable to be counted.
+    unit : str
+        What is counted, ``"edge"`` or ``"node"``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from permatch.metrics import calibration
     >>> found = calibration([np.eye(2)], [[0, 1]], n_bins=2)
-    >>> found.counts.tolist(), found.expected_calibration_error
-    ([2, 2], 0.0)
+    >>> found.counts.tolist(), found.n_left_out, found.expected_calibration_error
+    ([0, 2], 2, 0.0)
     """
 
     bin_edges: FloatArray
@@ -52,6 +53,18 @@ class Calibration:
     observed: FloatArray
     counts: IntArray
     expected_calibration_error: float
+    n_left_out: int = 0
+    unit: str = "edge"
+
+    @property
+    def confidence(self) -> float:
+        """Mean predicted probability of all that is counted."""
+        return float(self.counts @ np.nan_to_num(self.mean_predicted) / self.counts.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all that is counted that is right."""
+        return float(self.counts @ np.nan_to_num(self.observed) / self.counts.sum())
 
 
 def calibration(
@@ -61,10 +74,11 @@ def calibration(
     *,
     strategy: Literal["uniform", "quantile"] = "uniform",
     graphs: Sequence[Any] | None = None,
+    min_probability: float = PLAUSIBLE,
 ) -> Calibration:
     """Compare predicted edge probabilities with how often the edges are matched.
 
-    The edges of all graphs are pooled and binned by predicted probability.
+    The plausible edges of all graphs are pooled and binned by predicted probability.
 
     Parameters
     ----------
@@ -81,16 +95,19 @@ def calibration(
     graphs : sequence of (n, k, d) arrays or BipartiteGraph, optional
         The graphs, whose allowed edges are then pooled; required for `Known`, and for
         matchings of graphs made from edges.
+    min_probability : float
+        Edges that are less probable are left out: in a large graph nearly all edges have
+        probabilities near 0, rightly so, and would hide the others.  0 counts all.
 
     Returns
     -------
     Calibration
         Curve, counts and expected calibration error.
 
-    Notes
-    -----
-    Most edges of a large graph have probabilities near 0, rightly so, which keeps the
-    expected calibration error small; look at the curve too.
+    See Also
+    --------
+    node_calibration : The same by node: is the most probable partner right as often as
+        it is probable?
 
     Examples
     --------
@@ -104,9 +121,113 @@ def calibration(
     >>> round(result.expected_calibration_error, 3)
     0.3
     """
+    n_bins, least = _check_options(n_bins, strategy, min_probability)
+    edges = label_edges(marginals, matchings, graphs)
+    is_known = edges.values >= 0
+    is_counted = is_known & (edges.predicted >= least)
+    if not is_counted.any():
+        raise InvalidGraphError(
+            "calibration needs at least one edge of which it is known whether it is in the "
+            f"true matching, with a probability of at least {least:g}; got none in "
+            f"{len(marginals)} graphs, and {int(is_known.sum())} that are less probable. "
+            "Label more edges, or lower min_probability."
+        )
+    n_left_out = int(is_known.sum() - is_counted.sum())
+    predicted, is_matched = edges.predicted[is_counted], edges.values[is_counted]
+    return _bin(predicted, is_matched, n_bins, strategy, n_left_out)
+
+
+def node_calibration(
+    marginals: Sequence[Any],
+    matchings: Sequence[Any],
+    n_bins: int = 10,
+    *,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    graphs: Sequence[Any] | None = None,
+) -> Calibration:
+    """Compare confidence with accuracy: one prediction per left node.
+
+    A node is predicted to have its most probable partner, or none where that is more
+    probable; its confidence is the probability of this prediction.  The nodes of all graphs
+    are pooled and binned by confidence.
+
+    Parameters
+    ----------
+    marginals : sequence of arrays (n, k) or (n_edges,)
+        Predicted probability of every edge of every graph; what is missing to 1 is the
+        probability that a node stays unmatched.
+    matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
+        The true matching of every graph, -1 for unmatched nodes.  Nodes of which it is not
+        known whether the prediction is right are left out, and those without edges.
+    n_bins : int
+        Number of bins.
+    strategy : {"uniform", "quantile"}
+        Bins of equal width, or with equally many nodes.
+    graphs : sequence of (n, k, d) arrays or BipartiteGraph, optional
+        As of `calibration`.
+
+    Returns
+    -------
+    Calibration
+        Its ``confidence`` and ``accuracy`` are the means over all nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sure = np.array([[0.8, 0.2], [0.2, 0.8]])
+    >>> result = node_calibration([sure, sure], [[0, 1], [1, 0]])
+    >>> round(result.confidence, 3), result.accuracy
+    (0.8, 0.5)
+    """
+    n_bins, _ = _check_options(n_bins, strategy, 0.0)
+    predicted, values, left = label_edges(marginals, matchings, graphs, by_node=True)
+    confidence, outcome = np.empty(0), np.empty(0, int)
+    if len(left):
+        starts = np.flatnonzero(np.diff(left, prepend=left[0] - 1))
+        best = np.maximum.reduceat(predicted, starts)
+        # The first of equally probable ones.
+        n_edges = np.diff(starts, append=len(left))
+        where = np.flatnonzero(predicted == np.repeat(best, n_edges))
+        chosen = where[np.searchsorted(where, starts)]
+        alone = 1.0 - np.add.reduceat(predicted, starts)
+        is_alone = alone > best
+        confidence = np.where(is_alone, alone, best)
+        # Alone is right where no edge is matched, and unknown where one may be.
+        highest = np.maximum.reduceat(values, starts)
+        lowest = np.minimum.reduceat(values, starts)
+        of_alone = np.where(highest == 1, 0, np.where(lowest == -1, -1, 1))
+        outcome = np.where(is_alone, of_alone, values[chosen])
+    is_known = outcome >= 0
+    if not is_known.any():
+        raise InvalidGraphError(
+            "node calibration needs at least one left node of which it is known whether "
+            f"its most probable partner is right; got none in {len(marginals)} graphs. "
+            "Label more nodes."
+        )
+    return _bin(confidence[is_known], outcome[is_known], n_bins, strategy, unit="node")
+
+
+def _check_options(n_bins: Any, strategy: Any, min_probability: Any) -> tuple[int, float]:
     n_bins = check_count(n_bins, "n_bins", 1)
     check_choice(strategy, "strategy", STRATEGIES)
-    predicted, is_matched = _pool(marginals, matchings, graphs)
+    is_number = isinstance(min_probability, int | float | np.integer | np.floating)
+    if not is_number or not 0.0 <= min_probability <= 1.0:
+        raise InvalidOptionError(
+            "min_probability must be a number from 0 to 1; got "
+            f"{min_probability!r}. 0 counts all edges."
+        )
+    return n_bins, float(min_probability)
+
+
+def _bin(
+    predicted: FloatArray,
+    is_right: IntArray,
+    n_bins: int,
+    strategy: str,
+    n_left_out: int = 0,
+    unit: str = "edge",
+) -> Calibration:
+    """Return the curve of probabilities, and of 1 where what they are of came true."""
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     if strategy == "quantile":
         edges = np.unique(np.quantile(predicted, edges))
@@ -115,7 +236,7 @@ def calibration(
     bins = np.searchsorted(edges[1:-1], predicted, side="right")
     counts = np.bincount(bins, minlength=len(edges) - 1)
     sums = np.bincount(bins, predicted, minlength=len(counts))
-    hits = np.bincount(bins, is_matched, minlength=len(counts))
+    hits = np.bincount(bins, is_right, minlength=len(counts))
     is_used = counts > 0
     empty = np.full(len(counts), np.nan)
     return Calibration(
@@ -124,95 +245,6 @@ def calibration(
         observed=np.divide(hits, counts, out=empty, where=is_used),
         counts=counts.astype(np.intp, copy=False),
         expected_calibration_error=float(np.abs(hits - sums).sum() / len(predicted)),
+        n_left_out=n_left_out,
+        unit=unit,
     )
-
-
-def _pool(
-    marginals: Sequence[Any], matchings: Sequence[Any], graphs: Sequence[Any] | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of every edge, and 1.0 where it is matched, of all graphs."""
-    for name, value in (("marginals", marginals), ("matchings", matchings)):
-        if not isinstance(value, Sequence | np.ndarray):
-            raise InvalidMatchingError(
-                f"{name} must be a list with one entry per graph; got "
-                f"{type(value).__name__}. Wrap a single one in a list."
-            )
-    if len(marginals) != len(matchings):
-        raise InvalidMatchingError(
-            "marginals and matchings must be lists of equal length, one entry per graph; "
-            f"got {len(marginals)} and {len(matchings)}."
-        )
-    given = None if graphs is None else as_graphs(graphs)
-    known = None if given is None else check_known(given, matchings)
-    predicted, is_matched = [np.empty(0)], [np.empty(0)]
-    for k, (table, label) in enumerate(zip(marginals, matchings, strict=True)):
-        array = _check_marginals(table, k)
-        if given is None or known is None:
-            values = _edge_values(array, label, k)
-        else:
-            array = _on_edges(array, given[k], k)
-            values = np.where(known[k].is_open, -1, known[k].is_match)
-        is_known = values >= 0
-        predicted.append(np.clip(array[is_known], 0.0, 1.0))
-        is_matched.append(values[is_known].astype(float))
-    pooled = np.concatenate(predicted)
-    if not len(pooled):
-        raise InvalidGraphError(
-            "calibration needs at least one edge of which it is known whether it is in the "
-            f"true matching; got none in {len(marginals)} graphs. Label more edges."
-        )
-    return pooled, np.concatenate(is_matched)
-
-
-def _check_marginals(table: Any, k: int) -> FloatArray:
-    refuse_masked(table, f"the table of marginals of graph {k}", InvalidGraphError)
-    array = np.asarray(table, dtype=np.float64)
-    if array.ndim not in (1, 2):
-        raise InvalidGraphError(
-            "marginals must have one array (n, k) per graph, or (n_edges,); that of graph "
-            f"{k} has shape {array.shape}."
-        )
-    is_bad = ~((array >= -_ROUNDING) & (array <= 1.0 + _ROUNDING))
-    if is_bad.any():
-        place = tuple(int(n) for n in np.argwhere(is_bad)[0])
-        edge = place if array.ndim == 2 else place[0]
-        raise InvalidGraphError(
-            f"marginals must lie between 0 and 1; edge {edge} of graph {k} has "
-            f"{array[place]}. Give probabilities, not scores."
-        )
-    return array
-
-
-def _on_edges(array: FloatArray, graph: BipartiteGraph, k: int) -> FloatArray:
-    """Return the marginals of the allowed edges."""
-    shape = (graph.n_left, graph.n_right) if graph.is_dense else (graph.n_edges,)
-    if array.shape != shape:
-        raise InvalidGraphError(
-            f"marginals must be shaped like the graph; those of graph {k} have shape "
-            f"{array.shape}, the graph has {shape}. Pass those of predict_marginals."
-        )
-    return graph.pick(array)
-
-
-def _edge_values(array: FloatArray, label: Any, k: int) -> IntArray:
-    """Return 1 for edges that are matched, 0 for others, -1 if unknown, like `array`."""
-    if isinstance(label, EdgeLabels):
-        if label.values.shape != array.shape:
-            raise InvalidMatchingError(
-                f"labels of edges must be shaped like the marginals; those of graph {k} "
-                f"have shapes {label.values.shape} and {array.shape}."
-            )
-        return label.values
-    if array.ndim == 1:
-        raise InvalidMatchingError(
-            f"marginals on a list of edges need EdgeLabels or the graphs; graph {k} has a "
-            f"label of type {type(label).__name__}. Pass graphs=."
-        )
-    if isinstance(label, Known):
-        raise InvalidMatchingError(
-            f"a label of type Known needs the graphs; graph {k} has one. Pass graphs=."
-        )
-    matching = check_matching(label, k, UNKNOWN, *array.shape)
-    values = (matching[:, None] == np.arange(array.shape[1])).astype(np.int8)
-    values[matching == UNKNOWN] = -1
-    return values

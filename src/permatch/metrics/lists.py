@@ -16,6 +16,9 @@ from permatch._validation import refuse_masked
 from permatch.errors import InvalidQueriesError
 from permatch.queries import check_grades, query_rows
 
+# Lists are padded to the largest cut where that takes at most so many times their length.
+_PADDING = 4
+
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
@@ -42,11 +45,21 @@ class RankedLists:
 
     def sums_at(self, values: FloatArray, cuts: Sequence[int | None]) -> FloatArray:
         """Return the sums (q, len(cuts)) over the top documents of every list."""
+        tops = [cut for cut in cuts if cut is not None]
+        if len(tops) == len(cuts) and self.n_queries * max(tops) <= _PADDING * len(values):
+            return self._sums_at_each(values, max(tops))[:, np.array(tops) - 1]
         columns = [
             self.sums(values if cut is None else np.where(self.ranks < cut, values, 0.0))
             for cut in cuts
         ]
         return np.column_stack(columns)
+
+    def _sums_at_each(self, values: FloatArray, n_tops: int) -> FloatArray:
+        """Return the sums (q, n_tops) over the top 1, 2, ... documents of every list."""
+        is_top = self.ranks < n_tops
+        table = np.zeros((self.n_queries, n_tops))
+        table[self._owners[is_top], self.ranks[is_top]] = values[is_top]
+        return np.cumsum(table, axis=1)
 
     def above(self, values: np.ndarray) -> np.ndarray:
         """Return for every row the sum of whole `values` above it in its list."""
@@ -56,8 +69,12 @@ class RankedLists:
     @cached_property
     def best_order(self) -> IntArray:
         """The rows in the best order of every list."""
-        owners = np.repeat(np.arange(self.n_queries), self.lengths)
-        return np.lexsort((-self.grades, owners))
+        return np.lexsort((-self.grades, self._owners))
+
+    @cached_property
+    def _owners(self) -> IntArray:
+        """The query of every row."""
+        return np.repeat(np.arange(self.n_queries), self.lengths)
 
     @cached_property
     def ties(self) -> IntArray:

@@ -91,6 +91,8 @@ class MeanNDCG(NDCG):
         longest = int(lists.lengths.max())
         k = longest if self.k is None else self.k
         values = self._at(lists, range(1, 1 + min(k, longest)))
+        if k == values.shape[1]:
+            return values
         return np.pad(values, ((0, 0), (0, k - values.shape[1])), mode="edge")
 
 

@@ -6,6 +6,7 @@ from permatch.objectives.pairs import PairLikelihood
 from permatch.objectives.parameters import Parameters
 from permatch.objectives.parts import Part, arrange
 from permatch.objectives.rank_margin import ListHinge, SubsetHinge
+from permatch.objectives.score_likelihood import ScoreEvaluation, ScoreLikelihood
 from permatch.objectives.subset_likelihood import SubsetLikelihood, check_position_weights
 from permatch.objectives.subsets import SubsetGroup, Subsets, draw_subsets
 from permatch.objectives.whole_list import WholeListLikelihood
@@ -17,6 +18,8 @@ __all__ = [
     "PairLikelihood",
     "Parameters",
     "Part",
+    "ScoreEvaluation",
+    "ScoreLikelihood",
     "SubsetGroup",
     "SubsetHinge",
     "SubsetLikelihood",

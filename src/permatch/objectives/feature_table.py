@@ -1,21 +1,12 @@
-"""Graphs of any kind side by side: one table of edge features, one problem for the engine.
-
-With labels that leave edges open, the likelihood of what is known is
-
-    log_partition(consistent) - log_partition(all)
-
-The consistent problem has the open edges only; the score of what is known is added to it.
-Nodes without an open edge are settled, so they count as 0 there.
-"""
+"""Labelled graphs of any kind side by side, with one table of edge features."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from permatch._parallel import Job
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._types import FloatArray, IntArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, InferenceResult
 from permatch.inference.tangents import Directions, infer_tangents
@@ -27,27 +18,22 @@ from permatch.objectives.expectation import (
     check_scores,
     projected,
 )
+from permatch.objectives.labelled import LabelledTable, label_table
 from permatch.objectives.parameters import Parameters
-from permatch.problems import Problem, Structure, side_by_side
+from permatch.problems import Problem
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureTable:
+class FeatureTable(LabelledTable):
     """b graphs of any size, sparse or dense, whose nodes may stay unmatched.
 
     `left` and `right` have the features of all nodes that ``weights[n_edge:]`` belongs to,
     those of the other side 0, the intercept's 1.
     """
 
-    members: IntArray  # the positions of the graphs in the list of graphs, (b,)
-    structure: Structure
     features: FloatArray  # of edges, (E, d)
     left: FloatArray  # of nodes, (N, n_nodes)
     right: FloatArray  # (K, n_nodes)
-    must_left: BoolArray  # nodes that must be matched, (N,)
-    must_right: BoolArray  # (K,)
-    is_match: BoolArray  # edges known to be in the matching, (E,)
-    is_open: BoolArray  # edges about which nothing is known, (E,)
     parameters: Parameters
 
     def problem(self, weights: FloatArray) -> Problem:
@@ -59,26 +45,15 @@ class FeatureTable:
         right = np.einsum("nt,t->n", self.right, weights[n_edge:])
         for values in (scores, left, right):
             check_scores(values)
-        left[self.must_left] = -np.inf
-        right[self.must_right] = -np.inf
-        return Problem(self.structure, scores, left, right)
+        return self.pose(scores, left, right)
 
     def label_scores(self, weights: FloatArray) -> FloatArray:
         """Return the score of what is known about every graph, (b,)."""
-        problem, structure = self.problem(weights), self.structure
-        left, right = self._settled
-        total = np.zeros(structure.n_graphs)
-        for graphs, values in (
-            (self.graph_of_edge[self.is_match], problem.scores[self.is_match]),
-            (structure.graph_of_left[left], problem.unmatched_left[left]),
-            (structure.graph_of_right[right], problem.unmatched_right[right]),
-        ):
-            total += np.bincount(graphs, values, structure.n_graphs)
-        return total
+        return self.score_labels(self.problem(weights))
 
     def observed(self, shares: FloatArray) -> FloatArray:
         """Return the features of what is known, by shares (b,) of graphs."""
-        left, right = self._settled
+        left, right = self.settled_nodes
         return self.total(shares, self.is_match, left, right)
 
     def expect(
@@ -88,22 +63,12 @@ class FeatureTable:
 
         Those of the consistent problem are subtracted.
         """
-        problem, job = self.problem(weights), Job(n_jobs)
-        result = engine.infer_problem(problem, job)
-        parts = result.marginals, result.unmatched_left, result.unmatched_right
-        total = self.total(shares, *parts)
-        if not self.is_open.any():
-            bounds = self._bounds(shares, result)
-            return Expectation(result.log_partition, total, [result], bounds)
-        left, right = self._open_nodes
-        known = engine.infer_problem(self._consistent(problem), job)
-        edges = np.zeros(self.structure.n_edges)
-        edges[self.is_open] = known.marginals
-        total -= self.total(
-            shares, edges, left * known.unmatched_left, right * known.unmatched_right
-        )
-        log_partition = result.log_partition - known.log_partition
-        return Expectation(log_partition, total, [result, known], None)
+        found = self.infer(self.problem(weights), engine, n_jobs)
+        total = self.total(shares, found.edges, found.left, found.right)
+        bounds = None
+        if len(found.results) == 1:
+            bounds = self._bounds(shares, found.results[0])
+        return Expectation(found.log_partition, total, found.results, bounds)
 
     def surpluses(
         self, weights: FloatArray, engine: AbstractEngine, n_jobs: int
@@ -112,19 +77,10 @@ class FeatureTable:
 
         Of what is left open those that are expected given the rest are subtracted.
         """
-        problem, job = self.problem(weights), Job(n_jobs)
-        result = engine.infer_problem(problem, job)
-        settled_left, settled_right = self._settled
-        edges = result.marginals - self.is_match
-        left = result.unmatched_left - settled_left
-        right = result.unmatched_right - settled_right
-        if self.is_open.any():
-            open_left, open_right = self._open_nodes
-            known = engine.infer_problem(self._consistent(problem), job)
-            edges[self.is_open] -= known.marginals
-            left -= open_left * known.unmatched_left
-            right -= open_right * known.unmatched_right
-        structure = self.structure
+        found, structure = self.infer(self.problem(weights), engine, n_jobs), self.structure
+        settled_left, settled_right = self.settled_nodes
+        edges = found.edges - self.is_match
+        left, right = found.left - settled_left, found.right - settled_right
         of_nodes = _sum_by_graph(structure.left_starts, left, self.left)
         of_nodes += _sum_by_graph(structure.right_starts, right, self.right)
         of_edges = _sum_by_graph(structure.edge_starts, edges, self.features)
@@ -155,7 +111,7 @@ class FeatureTable:
         methods, error = found.methods, found.error
         if self.is_open.any():
             some = Directions(along.edges[self.is_open], along.left, along.right)
-            known = infer_tangents(self._consistent(problem), some, job)
+            known = infer_tangents(self.consistent(problem), some, job)
             methods, error = methods | known.methods, max(error, known.error)
             edges[self.is_open] -= known.edges
             left -= known.left
@@ -172,7 +128,7 @@ class FeatureTable:
         Those nodes stay, without edges, where they say nothing about the model.
         """
         structure = self.structure
-        left, right = self._open_nodes
+        left, right = self.open_nodes
         is_kept = ~(left[structure.left] | right[structure.right])
         return replace(
             self,
@@ -209,41 +165,6 @@ class FeatureTable:
     def is_exact_by(self, engine: AbstractEngine) -> bool:
         """Return whether an engine may be exact here: only trying tells for certain."""
         return engine.may_be_exact_on(self.problem(np.zeros(len(self.parameters))))
-
-    @cached_property
-    def graph_of_edge(self) -> IntArray:
-        """The graph of every edge."""
-        return self.structure.graph_of_left[self.structure.left]
-
-    @cached_property
-    def _open_nodes(self) -> tuple[BoolArray, BoolArray]:
-        """The left and right nodes with an open edge."""
-        left = np.zeros(self.structure.n_left, dtype=bool)
-        right = np.zeros(self.structure.n_right, dtype=bool)
-        left[self.structure.left[self.is_open]] = True
-        right[self.structure.right[self.is_open]] = True
-        return left, right
-
-    @cached_property
-    def _settled(self) -> tuple[BoolArray, BoolArray]:
-        """The left and right nodes that are known to be unmatched."""
-        left, right = (~is_open for is_open in self._open_nodes)
-        left[self.structure.left[self.is_match]] = False
-        right[self.structure.right[self.is_match]] = False
-        return left, right
-
-    @cached_property
-    def _open_structure(self) -> Structure:
-        return self.structure.kept(self.is_open)
-
-    def _consistent(self, problem: Problem) -> Problem:
-        left, right = self._open_nodes
-        return Problem(
-            self._open_structure,
-            np.ascontiguousarray(problem.scores[self.is_open]),
-            np.where(left, problem.unmatched_left, 0.0),
-            np.where(right, problem.unmatched_right, 0.0),
-        )
 
     def total(
         self, shares: FloatArray, edges: np.ndarray, left: np.ndarray, right: np.ndarray
@@ -287,27 +208,14 @@ def table_graphs(
 ) -> FeatureTable:
     """Return some of the graphs side by side, copying their features."""
     own = [graphs[k] for k in members]
-    structure = side_by_side([graph.structure for graph in own])
+    left = [graph.left_features for graph in own]
+    right = [graph.right_features for graph in own]
     return FeatureTable(
-        np.array(members, dtype=np.intp),
-        structure,
-        np.concatenate([graph.edge_features for graph in own]),
-        _design([graph.left_features for graph in own], 0, parameters),
-        _design([graph.right_features for graph in own], parameters.n_left, parameters),
-        *must_match(structure, parameters),
-        np.concatenate([labels[k].is_match for k in members]),
-        np.concatenate([labels[k].is_open for k in members]),
-        parameters,
-    )
-
-
-def must_match(structure: Structure, parameters: Parameters) -> tuple[BoolArray, BoolArray]:
-    """Return the left and the right nodes that must be matched."""
-    n_left, n_right = np.diff(structure.left_starts), np.diff(structure.right_starts)
-    must = ~np.full(structure.n_graphs, parameters.is_any)
-    return (
-        np.repeat(must & (n_left <= n_right), n_left),
-        np.repeat(must & (n_right <= n_left), n_right),
+        **vars(label_table(graphs, labels, members, is_any=parameters.is_any)),
+        features=np.concatenate([graph.edge_features for graph in own]),
+        left=_design(left, 0, parameters),
+        right=_design(right, parameters.n_left, parameters),
+        parameters=parameters,
     )
 
 

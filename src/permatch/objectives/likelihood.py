@@ -1,7 +1,7 @@
 """The negative log-posterior of labelled matchings and its gradient.
 
-    value(w)    = alpha/2 |w|^2 + sum_n share_n ( log_partition_n - <w, phi_n> )
-    gradient(w) = alpha w + sum_n share_n ( expected features_n - phi_n )
+    value(w)    = alpha/2 |w - prior|^2 + sum_n share_n ( log_partition_n - <w, phi_n> )
+    gradient(w) = alpha (w - prior) + sum_n share_n ( expected features_n - phi_n )
     hessian(w)  = alpha 1 + sum_n share_n Cov_n( features )
 
 with w the parameters (see `Parameters`), phi_n the features of what is labelled in graph n,
@@ -31,6 +31,8 @@ from permatch.inference import AbstractEngine, Diagnostics
 from permatch.objectives.expectation import Curved, add_curved
 from permatch.objectives.feature_table import FeatureTable
 from permatch.objectives.parts import Part
+from permatch.problems import Problem
+from permatch.scores import stacked_problem
 
 # Beliefs that still change by more than this are not converged.
 _UNSETTLED = 1e-4
@@ -71,7 +73,7 @@ class MatchingLikelihood:
     """Value and gradient of the regularised negative log-likelihood.
 
     Takes the labelled training graphs in parts, the `shares` (n,), which sum to one, of all
-    graphs in their order, and the engine that infers.
+    graphs in their order, and the engine that infers.  The penalty draws to `prior`, (p,).
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class MatchingLikelihood:
         alpha: float,
         engine: AbstractEngine,
         n_jobs: int = 1,
+        prior: FloatArray | float = 0.0,
     ) -> None:
         self.parts = parts
+        self.prior = prior
         self.alpha = alpha
         self.engine = engine
         self.n_jobs = n_jobs
@@ -109,7 +113,7 @@ class MatchingLikelihood:
             for part in self.parts
         ]
         return MatchingLikelihood(
-            parts, self._all_shares, self.alpha, self.engine, self.n_jobs
+            parts, self._all_shares, self.alpha, self.engine, self.n_jobs, self.prior
         )
 
     def with_alpha(self, alpha: float) -> Self:
@@ -142,6 +146,15 @@ class MatchingLikelihood:
         """Return the same objective with different draws for every number from 1."""
         return self.with_engine(self.engine.with_seed(_SEED_STRIDE * number))
 
+    def problems(self, coef: FloatArray) -> list[Problem]:
+        """Return what the engine solves at `coef`, a problem per part."""
+        return [
+            part.problem(coef)
+            if isinstance(part, FeatureTable)
+            else stacked_problem(part.scores(coef))
+            for part in self.parts
+        ]
+
     def value_and_grad(self, coef: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient at `coef`."""
         found = self.evaluate(coef)
@@ -156,7 +169,7 @@ class MatchingLikelihood:
 
     def evaluate(self, coef: FloatArray) -> Evaluation:
         """Return the objective and its gradient at `coef`, and how exact they are."""
-        held = coef * self._penalised
+        held = (coef - self.prior) * self._penalised
         terms = [0.5 * self.alpha * float(held @ held), -float(coef @ self._observed)]
         grad = self.alpha * held - self._observed
         bounds = np.zeros(len(coef))
@@ -178,7 +191,7 @@ class MatchingLikelihood:
             doubtful += [
                 result.diagnostics.size
                 for result in found.results
-                if _is_doubtful(result.diagnostics, engine)
+                if is_doubtful(result.diagnostics, engine)
             ]
         value = math.fsum(terms)
         if not math.isfinite(value):
@@ -249,7 +262,7 @@ class MatchingLikelihood:
         return Curvature(product, "differences of approximate gradients", is_exact=False)
 
 
-def _is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
+def is_doubtful(found: Diagnostics, engine: AbstractEngine) -> bool:
     """Return whether an engine reports that it did not reach its target."""
     if engine.draws and found.certificate == "heuristic":
         return True

@@ -94,4 +94,5 @@ class PairLikelihood:
                 across = rows[some].T @ (chance @ rows)
                 result -= across + across.T
         no_loadings = np.zeros((len(variances), 0))
-        return result + gram_of_queries(self._starts, variances, no_loadings, documents)
+        own = variances, no_loadings, documents
+        return result + gram_of_queries(self._starts, *own, self.n_jobs)

@@ -96,10 +96,14 @@ def ranking_likelihood(
     levels: Any = "grades",
     query_weight: str = "observations",
     form: str = "auto",
+    is_single: bool = False,
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> ObservedLoss:
-    """Return the negative log-likelihood of lists, subsets or pairs, as for `RankMatch`."""
+    """Return the negative log-likelihood of lists, subsets or pairs, as for `RankMatch`.
+
+    That of whole lists may be wanted in single precision only, see `WholeListLikelihood`.
+    """
     size = check_subset_size(subset_size, ("all", "grades", "pairs"))
     if size != "all":
         refuse_option("levels", levels, "grades", size, "'all'")
@@ -109,7 +113,8 @@ def ranking_likelihood(
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     known = count_grades(shards)
     if size == "all":
-        return _whole_lists(shards, known, levels, query_weight, form, n_jobs)
+        own = form, is_single
+        return _whole_lists(shards, known, levels, query_weight, own, n_jobs)
     if size == "pairs":
         fitted = _even_levels(np.array([1.0, 0.0]))
         return _observe(shards, _Pairs(), query_weight, n_jobs, fitted=fitted)
@@ -208,6 +213,11 @@ class _NoLoss:
     def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
         return np.zeros((documents.shape[1],) * 2)
 
+    def evaluate_curved(
+        self, scores: FloatArray, documents: Any
+    ) -> tuple[float, FloatArray, FloatArray]:
+        return *self.value_and_slope(scores), self.hessian(scores, documents)
+
 
 class _Seen:
     """What is observed of a query, and the loss of it."""
@@ -228,6 +238,7 @@ class _Lists(_Seen):
     codes: IntArray
     values: FloatArray
     form: str
+    is_single: bool
 
     def counts(self, queries: QuerySet) -> BoolArray:
         return has_grades(queries, self.codes[queries.grades])
@@ -235,7 +246,8 @@ class _Lists(_Seen):
     def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
         kinds = self.codes[queries.grades]
         own = queries.starts, kinds, self.values, weights
-        return WholeListLikelihood(*own, form=self.form, n_jobs=n_jobs)
+        how: Any = {"form": self.form, "is_single": self.is_single}
+        return WholeListLikelihood(*own, **how, n_jobs=n_jobs)
 
 
 class _Sorted(_Seen):
@@ -424,13 +436,13 @@ def _whole_lists(
     known: GradeCounts,
     levels: Any,
     query_weight: str,
-    form: str,
+    form: tuple[str, bool],
     n_jobs: int,
 ) -> ObservedLoss:
     by_grade = check_levels(levels, known.largest)
     # Grades of equal level are one to the model.
     values, codes = np.unique(by_grade, return_inverse=True)
-    seen = _Lists(codes, values, form)
+    seen = _Lists(codes, values, *form)
     observed = _observe(shards, seen, query_weight, n_jobs, has_forms=True)
     n_documents = np.bincount(codes, known.counts[: len(codes)], len(values))
     forms = observed.shards.total(_count_forms)

@@ -123,6 +123,17 @@ class LinearRanking:
         scale = self.scale
         return curved / np.outer(scale, scale) + self.alpha * np.eye(len(scale))
 
+    def evaluate_curved(self, coef: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return value, gradient and about the second derivatives, for whole lists.
+
+        These are those of the profile form, which are at hand where it is evaluated.
+        """
+        value, grad, curved = self.shards.total(_evaluate, coef, self.scale, *self._how)
+        scale, alpha = self.scale, self.alpha
+        value += 0.5 * alpha * float(coef @ coef)
+        hessian = curved / np.outer(scale, scale) + alpha * np.eye(len(scale))
+        return value, grad + alpha * coef, hessian
+
     def gradients(self, coef: FloatArray) -> FloatArray:
         """Return the part of every query in the gradient of the loss, (q, d)."""
         parts = self.shards.map(_gradients, coef, self.scale, *self._how)
@@ -154,6 +165,20 @@ def _hessian(
     scores = LinearScores(queries.documents, scale, n_jobs).scores(coef)
     own = loss if form is None else loss.in_form(form)
     return (own.hessian(scores, queries.documents),)
+
+
+def _evaluate(
+    shard: tuple[QuerySet, Any],
+    coef: FloatArray,
+    scale: FloatArray,
+    form: str | None,
+    n_jobs: int,
+) -> tuple[float, FloatArray, FloatArray]:
+    queries, loss = shard
+    linear = LinearScores(queries.documents, scale, n_jobs)
+    own = loss if form is None else loss.in_form(form)
+    value, slope, curved = own.evaluate_curved(linear.scores(coef), queries.documents)
+    return value, linear.pull_back(slope), curved
 
 
 def _gradients(

@@ -34,8 +34,10 @@ class ShardedLikelihood(MatchingLikelihood):
         engine: AbstractEngine,
         n_jobs: int,
         n_shards: int,
+        prior: FloatArray | float = 0.0,
     ) -> None:
         self.shards = shards
+        self.prior = prior
         self.n_shards = n_shards
         self.alpha = alpha
         self.engine = engine
@@ -65,7 +67,7 @@ class ShardedLikelihood(MatchingLikelihood):
 
     def evaluate(self, coef: FloatArray) -> Evaluation:
         """Return the objective and its gradient at `coef`, and how exact they are."""
-        held = coef * self._penalised
+        held = (coef - self.prior) * self._penalised
         found: list[Evaluation] = self.shards.map(_evaluate, coef, self.engine)
         grad, bounds = self.alpha * held, np.zeros(len(coef))
         for one in found:

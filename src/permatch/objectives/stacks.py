@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permatch._parallel import Job
-from permatch._types import BoolArray, FloatArray, IntArray
+from permatch._types import FloatArray
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine
 from permatch.inference.square_tangents import infer_square_tangents, pays
@@ -18,24 +18,17 @@ from permatch.objectives.expectation import (
     check_scores,
     projected,
 )
+from permatch.objectives.labelled import LabelledStack, label_stacks
 from permatch.objectives.parameters import Parameters
 from permatch.scores import stacked_problem
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureStack:
+class FeatureStack(LabelledStack):
     """b square graphs of one size m, all of whose nodes are matched."""
 
-    members: IntArray  # their positions in the list of graphs, (b,)
     features: FloatArray  # of edges, (b, m, m, d)
-    forbidden: BoolArray | None  # True where an edge is forbidden; None if none is
-    labels: IntArray  # the labelled matchings, (b, m)
     parameters: Parameters
-
-    @property
-    def size(self) -> int:
-        """Nodes per side, m."""
-        return self.features.shape[1]
 
     def scores(self, weights: FloatArray) -> FloatArray:
         """Return the edge scores (b, m, m); ``-inf`` on forbidden edges."""
@@ -51,8 +44,7 @@ class FeatureStack:
 
     def label_scores(self, weights: FloatArray) -> FloatArray:
         """Return the score of every labelled matching, (b,)."""
-        places = np.arange(len(self.members))[:, None], np.arange(self.size)[None, :]
-        return self.scores(weights)[*places, self.labels].sum(axis=1)
+        return self.score_labels(self.scores(weights))
 
     def observed(self, shares: FloatArray) -> FloatArray:
         """Return the features of the labelled edges, by shares (b,) of graphs."""
@@ -69,7 +61,7 @@ class FeatureStack:
         self, weights: FloatArray, shares: FloatArray, engine: AbstractEngine, n_jobs: int
     ) -> Expectation:
         """Return log-partitions, and expected features by shares (b,) of graphs."""
-        result = engine.infer(self.scores(weights), n_jobs=n_jobs, check=False)
+        result = self.infer(self.scores(weights), engine, n_jobs)
         edges = shares[:, None, None] * result.marginals
         total = self.padded(np.einsum("bij,bijd->d", edges, self.features))
         bounds = None
@@ -81,7 +73,7 @@ class FeatureStack:
         self, weights: FloatArray, engine: AbstractEngine, n_jobs: int
     ) -> FloatArray:
         """Return the expected features of every graph less the labelled, (b, p)."""
-        result = engine.infer(self.scores(weights), n_jobs=n_jobs, check=False)
+        result = self.infer(self.scores(weights), engine, n_jobs)
         total = np.einsum("bij,bijd->bd", result.marginals, self.features)
         total -= np.array([self._labelled(g) for g in range(len(total))]).reshape(
             total.shape
@@ -152,19 +144,11 @@ def stack_graphs(
     parameters: Parameters,
 ) -> list[FeatureStack]:
     """Stack some of the graphs by size, copying their features."""
-    by_size: dict[int, list[int]] = {}
-    for k in members:
-        by_size.setdefault(graphs[k].size, []).append(k)
-    stacks = []
-    for size, chosen in sorted(by_size.items()):
-        features = np.stack([graphs[k].features for k in chosen])
-        forbidden = None
-        allowed = [graphs[k].allowed for k in chosen]
-        if any(mask is not None for mask in allowed):
-            everything = np.ones((size, size), dtype=bool)
-            forbidden = ~np.stack([everything if a is None else a for a in allowed])
-        matchings = np.array([labels[k].matching for k in chosen], dtype=np.intp)
-        matchings = matchings.reshape(len(chosen), size)
-        places = np.array(chosen, dtype=np.intp)
-        stacks.append(FeatureStack(places, features, forbidden, matchings, parameters))
-    return stacks
+    return [
+        FeatureStack(
+            **vars(stack),
+            features=np.stack([graphs[k].features for k in stack.members]),
+            parameters=parameters,
+        )
+        for stack in label_stacks(graphs, labels, members)
+    ]

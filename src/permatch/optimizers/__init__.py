@@ -10,6 +10,7 @@ from permatch.optimizers.lbfgs import (
     minimize,
 )
 from permatch.optimizers.newton import minimize_newton
+from permatch.optimizers.newton_path import NewtonPath
 from permatch.optimizers.noisy import minimize_noisy
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "SOLVERS",
     "BaseOptimum",
     "BundleOptimum",
+    "NewtonPath",
     "Optimum",
     "check_solver",
     "minimize",

@@ -3,25 +3,32 @@
     step = -hessian(x)^-1 gradient(x),  halved until the value has fallen enough
 
 The Hessian may be approximate, and is recomputed only when the last step shrank the
-gradient by less than a factor `_FAST`.  A matrix that is not positive definite gets a
-ridge.  Where no step leads down, because of rounding or a poor Hessian, `minimize` takes
-over from the best point.
+gradient by less than a factor `_FAST`.  A matrix that is not positive definite, or only by
+rounding, gets a ridge.  Coordinates that change nothing, whose derivatives are rounding
+errors, stay where they are.  Where no step leads down, because of rounding or a poor
+Hessian, `minimize` takes over from the best point.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
-from permatch._types import FloatArray
+from permatch._types import BoolArray, FloatArray
 from permatch.optimizers.lbfgs import History, Optimum, ValueAndGrad, count_on, minimize
+
+_lapack: Any = lapack  # compiled, and its stubs are incomplete
 
 _FAST = 0.1
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 10
 _ROUNDING = 1e-14  # of the value, below which a fall cannot be seen
-_RIDGES = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)  # of the largest entry of the diagonal
+_RIDGES = (0.0, 1e-9, 1e-6, 1e-3, 1.0)  # of the largest entry of the diagonal
+_SINGULAR = 1e-13  # of an entry of the diagonal, what is left of it if rounding is all
+_SETTLED = 1e-3  # of `tol`: coordinates with less of a gradient are not moved
 
 
 def minimize_newton(
@@ -50,7 +57,7 @@ def minimize_newton(
     >>> optimum.coef, optimum.n_evaluations
     (array([ 1., -2.]), 2)
     """
-    trace = _Trace(value_and_grad, np.array(start, dtype=np.float64), on_iteration)
+    trace = _Trace(value_and_grad, np.array(start, dtype=np.float64), tol, on_iteration)
     message = f"the largest entry of the gradient is at most {tol:g}"
     is_interrupted = False
     try:
@@ -84,9 +91,11 @@ class _Trace:
         self,
         value_and_grad: ValueAndGrad,
         start: FloatArray,
+        tol: float,
         on_iteration: Callable[[dict[str, float]], None] | None,
     ) -> None:
         self.coef, self.grad = start, np.zeros_like(start)
+        self.tol = tol
         self.value, self.grad_norm = np.nan, np.inf
         self.n_iter = self.n_evaluations = 0
         self.history = History(on_iteration)
@@ -103,7 +112,8 @@ class _Trace:
         """Take one step; return False if none leads down."""
         is_fresh = self._factor is None
         if self._factor is None:
-            self._factor = _factorise(hessian(self.coef))
+            is_settled = np.abs(self.grad) <= _SETTLED * self.tol
+            self._factor = _factorise(_hold(hessian(self.coef), is_settled))
         if self._factor is not None and self._search(self._factor, is_fresh):
             return True
         if is_fresh:
@@ -184,6 +194,16 @@ def _fall_back(
     )
 
 
+def _hold(matrix: FloatArray, is_settled: BoolArray) -> FloatArray:
+    """Return second derivatives by which coordinates that are settled stay where they are.
+
+    They are taken for independent of the others.
+    """
+    largest = np.abs(np.diagonal(matrix)).max(initial=0.0) or 1.0
+    held = np.where(is_settled | is_settled[:, None], 0.0, matrix)
+    return held + np.diag(np.where(is_settled, largest, 0.0))
+
+
 def _factorise(matrix: FloatArray) -> tuple[FloatArray, bool] | None:
     """Return a Cholesky factor, of the matrix with a ridge if need be."""
     if not np.isfinite(matrix).all():
@@ -192,10 +212,25 @@ def _factorise(matrix: FloatArray) -> tuple[FloatArray, bool] | None:
     for ridge in _RIDGES:
         try:
             ridged = matrix + ridge * diagonal * np.eye(len(matrix))
-            return linalg.cho_factor(ridged, lower=True, check_finite=False)
+            factor = linalg.cho_factor(ridged, lower=True, check_finite=False)
         except linalg.LinAlgError:
             continue
+        left = np.square(np.diagonal(factor[0]))
+        if (left > _SINGULAR * np.diagonal(ridged)).all():
+            return factor
     return None
+
+
+def cholesky_solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    """Return the inverse of a positive matrix times a vector; NaN if it is not finite."""
+    # LAPACK itself: for few coefficients, checks would take longer than the solution.
+    _, found, failure = _lapack.dposv(matrix, vector, lower=1)
+    if not failure:
+        return found
+    factor = _factorise(matrix, np.zeros(len(vector), dtype=bool))
+    if factor is None:
+        return np.full_like(vector, np.nan)
+    return linalg.cho_solve(factor, vector, check_finite=False)
 
 
 def _largest(grad: FloatArray) -> float:

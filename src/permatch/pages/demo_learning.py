@@ -4,6 +4,9 @@ With N training pairs come N validation pairs, by whose Hamming loss each method
 its alpha, and a fixed set of test pairs.  All methods see the same pairs; the pairs of a
 smaller N are among those of a larger one; no pair of images is in two of the three sets.
 
+    same landmarks   all three sets have the same landmarks, as in the paper
+    new landmarks    each set has landmarks of its own; the test pairs are the same ones
+
     unweighted   coef = -1 for every feature, no learning
     map          maximum a posteriori with exact gradients
     max_margin   structured hinge with the Hamming loss
@@ -27,9 +30,17 @@ from permatch.decoding import best_matching
 from permatch.distribution import MatchingDistribution
 from permatch.graphs import BipartiteGraph
 from permatch.inference import infer
-from permatch.metrics import Calibration, calibration, hamming_loss
+from permatch.metrics import (
+    Calibration,
+    calibration,
+    hamming_loss,
+    node_calibration,
+)
 
 METHODS = ("unweighted", "map", "max_margin")
+
+#: The landmarks of training and validation pairs: those of the test pairs, or others.
+Landmarks = Literal["same", "new"]
 
 Row = dict[str, Any]
 
@@ -85,47 +96,86 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The silhouettes of a repeat and all its pairs, those for testing first.
+    """The silhouettes of a repeat and all its pairs.
 
-    `images` has the numbers of the two copies of every pair.  Training and validation pairs
-    are taken in turn from the rest, so that those for N are the first ones of those for any
-    larger N.
+    `data` has the copies that are tested on, `images` the numbers of the two copies of
+    every pair, those for testing first.  The pairs for N are the first ones of those for
+    any larger N.
     """
 
     data: Silhouettes
-    pairs: Pairs
     images: IntArray
-    n_test: int
-
-    @property
-    def test(self) -> Pairs:
-        """The test pairs."""
-        return self.pairs.pick(slice(self.n_test))
+    test: Pairs
+    all_train: Pairs
+    all_validation: Pairs
 
     def train(self, n: int) -> Pairs:
         """Return the first `n` training pairs."""
-        return self.pairs.pick(slice(self.n_test, self.n_test + 2 * n, 2))
+        return self.all_train.pick(slice(n))
 
     def validation(self, n: int) -> Pairs:
         """Return the first `n` validation pairs."""
-        return self.pairs.pick(slice(self.n_test + 1, self.n_test + 2 * n, 2))
+        return self.all_validation.pick(slice(n))
 
 
-def draw(setup: Setup, repeat: int = 0) -> Draw:
-    """Return the silhouettes of a repeat, from 0, and the pairs that every method sees."""
-    data_rng, pairs_rng = np.random.default_rng([setup.seed, repeat]).spawn(2)
-    data = silhouettes(
-        setup.image,
+def draw(setup: Setup, repeat: int = 0, landmarks: Landmarks = "same") -> Draw:
+    """Return the silhouettes of a repeat, from 0, and the pairs that every method sees.
+
+    The test pairs do not depend on `landmarks`.
+    """
+    data_seed, pairs_seed, others_seed = seeds(setup, repeat)
+    data = copies(setup, setup.image, data_seed)
+    if landmarks == "same":
+        return deal(setup, data, data, data, pairs_seed)
+    rng = np.random.default_rng(others_seed)
+    train = data.new_landmarks(rng=rng)
+    return deal(setup, data, train, data.new_landmarks(train, rng=rng), pairs_seed)
+
+
+def seeds(setup: Setup, repeat: int) -> list[np.random.SeedSequence]:
+    """Return the seeds of a repeat: of its copies, of its pairs, of what else it needs."""
+    return np.random.SeedSequence([setup.seed, repeat]).spawn(3)
+
+
+def copies(setup: Setup, image: Any, seed: np.random.SeedSequence) -> Silhouettes:
+    """Return sheared copies of an image."""
+    return silhouettes(
+        image,
         n_points=setup.n_points,
         n_images=setup.n_images,
         shear=setup.shear,
         context=setup.context,
         n_contour=setup.n_contour,
-        rng=data_rng,
+        rng=np.random.default_rng(seed),
     )
+
+
+def deal(
+    setup: Setup,
+    test: Silhouettes,
+    train: Silhouettes,
+    validation: Silhouettes,
+    seed: np.random.SeedSequence,
+) -> Draw:
+    """Deal the same pairs of copies, whatever they show, out to the three sets.
+
+    The first ones are for testing; then training and validation take turns.
+    """
     n_pairs = setup.n_test + 2 * max(setup.n_train)
-    graphs, matchings, images = data.pairs(n_pairs, pairs_rng)
-    return Draw(data, Pairs(graphs, matchings), images, setup.n_test)
+    first = test.pairs(n_pairs, np.random.default_rng(seed))
+
+    def take(source: Silhouettes, where: slice) -> Pairs:
+        again = np.random.default_rng(seed)
+        dealt = first if source is test else source.pairs(n_pairs, again)
+        return Pairs(dealt.graphs, dealt.matchings).pick(where)
+
+    return Draw(
+        data=test,
+        images=first.images,
+        test=take(test, slice(setup.n_test)),
+        all_train=take(train, slice(setup.n_test, None, 2)),
+        all_validation=take(validation, slice(setup.n_test + 1, None, 2)),
+    )
 
 
 def measure(
@@ -260,26 +310,33 @@ class Demo:
     """What the demo found; `numbers` is all of it that can be read.
 
     `rows` is the learning curve, with ``n``, ``method`` and what `measure` returns;
-    `reliability` is of the edge probabilities on the test pairs, and `example` the pair
-    that learning helped most.
+    `reliability` is of the edge probabilities on the test pairs, `node_reliability` of the
+    most probable partners, and `example` the pair that learning helped most.
     """
 
     numbers: dict[str, Any]
     rows: list[Row]
     reliability: Calibration
+    node_reliability: Calibration
     example: Example = field(repr=False)
 
     def to_json(self, **more: Any) -> str:
-        """Return all as JSON: numbers, rows and reliability curve, after `more`."""
-        curve = {
-            name: [
-                None if np.isnan(p) else p for p in getattr(self.reliability, name).tolist()
-            ]
-            for name in ("mean_predicted", "observed", "counts")
+        """Return all as JSON: numbers, rows and reliability curves, after `more`."""
+        own = {
+            "numbers": self.numbers,
+            "calibration": _curve_json(self.reliability),
+            "node_calibration": _curve_json(self.node_reliability),
+            "rows": self.rows,
         }
-        own = {"numbers": self.numbers, "calibration": curve, "rows": self.rows}
         content = more | own
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _curve_json(found: Calibration) -> dict[str, list[float | None]]:
+    return {
+        name: [None if np.isnan(p) else p for p in getattr(found, name).tolist()]
+        for name in ("mean_predicted", "observed", "counts")
+    }
 
 
 def run(
@@ -290,13 +347,24 @@ def run(
 ) -> Demo:
     """Measure the learning curve, then examine the model trained on the most pairs.
 
-    No number but the times depends on `n_jobs`; `on_progress` is called with the share of
-    the work that is done, from 0 to 1.
+    Training and test pairs have the same landmarks, as in the paper; a last fit learns from
+    others.  No number but the times depends on `n_jobs`; `on_progress` is called with the
+    share of the work that is done, from 0 to 1.
     """
     start = time.perf_counter()
     drawn = draw(setup)
-    rows = _curve(setup, drawn, n_jobs, on_progress or (lambda share: None))
+    show = on_progress or (lambda share: None)
     n_train = max(setup.n_train)
+    of_curve = 1.0 - n_train / _work(setup)
+    rows = _curve(setup, drawn, n_jobs, lambda share: show(of_curve * share))
+    elsewhere = measure(
+        setup,
+        draw(setup, landmarks="new"),
+        n_train,
+        "map",
+        n_jobs=n_jobs,
+        on_progress=lambda share: show(of_curve + (1.0 - of_curve) * share),
+    )
     found = {(row["n"], row["method"]): row for row in rows}
     chosen, unweighted = found[n_train, "map"], found[0, "unweighted"]
     test = drawn.test
@@ -305,6 +373,7 @@ def run(
     marginals = list(infer(scores, n_jobs=n_jobs).marginals)
     after = [best_matching(table) for table in scores]
     curve = calibration(marginals, test.matchings)
+    nodes = node_calibration(marginals, test.matchings)
     example = _example(drawn, after, marginals)
     numbers = {
         "n_test": setup.n_test,
@@ -315,13 +384,23 @@ def run(
         "evaluations": chosen["n_evaluations"],
         "loss_unweighted": unweighted["hamming_loss"],
         "loss_learnt": hamming_loss(test.matchings, after),
+        "loss_new_landmarks": elsewhere["hamming_loss"],
         "calibration_error": curve.expected_calibration_error,
+        "n_plausible": int(curve.counts.sum()),
+        "confidence": nodes.confidence,
+        "accuracy": nodes.accuracy,
+        "node_calibration_error": nodes.expected_calibration_error,
         "example": example.number,
         "example_right_before": int((example.before == example.truth).sum()),
         "example_right_after": int((example.after == example.truth).sum()),
         "seconds": round(time.perf_counter() - start, 1),
     }
-    return Demo(numbers, rows, curve, example)
+    return Demo(numbers, rows, curve, nodes, example)
+
+
+def _work(setup: Setup) -> int:
+    """Return the work of a run, in training pairs gone through by all alphas."""
+    return sum(n + 1 for n, _ in setup.tasks()) + max(setup.n_train)
 
 
 def _curve(

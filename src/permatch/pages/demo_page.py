@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from permatch.metrics.calibration import PLAUSIBLE
 from permatch.pages.demo_learning import METHODS, Demo, Example
 from permatch.pages.demo_linking import Linking
 from permatch.pages.explorer_page import percent
@@ -95,10 +96,17 @@ def _add_horse(page: Page, demo: Demo) -> None:
             [
                 ["unweighted", _share(n["loss_unweighted"]), n["example_right_before"]],
                 ["learned", _share(n["loss_learnt"]), n["example_right_after"]],
+                ["learned at other points", _share(n["loss_new_landmarks"]), ""],
             ],
             f"Fraction of points matched incorrectly on {n['n_test']} test pairs.",
             ids=True,
         )
+    )
+    page.add_text(
+        "As in the paper, training and test pairs show the same points of the horse, so "
+        "part of what is learned is these very points. The last row is learned and "
+        "validated at other points of the outline and tested on the same pairs. All else "
+        "on this page is of the model that learned at the same points."
     )
     _add_example(page, demo.example, n)
 
@@ -139,7 +147,8 @@ def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
         page.add_figure(
             figure_svg(figure),
             "Fraction of wrong points on the test pairs against the number of labelled "
-            "training pairs, for one random draw of points and pairs.",
+            "training pairs, for one random draw of points and pairs. Training and test "
+            "pairs show the same points.",
             "Learning curve: " + "; ".join(_curve_in_words(rows)) + ".",
         )
     page.add_html(
@@ -153,21 +162,36 @@ def _add_curve(page: Page, rows: list[dict[str, Any]]) -> None:
 
 
 def _add_reliability(page: Page, demo: Demo) -> None:
-    error = demo.numbers["calibration_error"]
+    n = demo.numbers
     page.add_heading("Calibration", level=3)
     page.add_text(
         "Every edge of every test pair has a predicted probability. If the model is "
-        "calibrated, a fraction p of the edges with probability p are right."
+        "calibrated, a fraction p of the edges with probability p are right. Nearly all "
+        "edges are nearly impossible, which is easy to predict: only those of probability "
+        f"{PLAUSIBLE:g} or more are counted, {n['n_plausible']:,} in all. The second curve "
+        "has one prediction per point: is its most probable partner right as often as it "
+        "is probable?"
     )
-    with drawing(4.6, 4.6) as (figure, axes):
-        reliability(demo.reliability, axes)
-        page.add_figure(
-            figure_svg(figure),
-            "Reliability of all edge probabilities on the test pairs. Expected calibration "
-            f"error: {error:.4f}.",
-            f"Reliability curve with an expected calibration error of {error:.4f}.",
-            is_narrow=True,
-        )
+    error, by_node = n["calibration_error"], n["node_calibration_error"]
+    curves = (
+        (
+            demo.reliability,
+            f"Reliability of the plausible edges. Expected calibration error: {error:.4f}.",
+            f"Reliability curve of edges, expected calibration error {error:.4f}.",
+        ),
+        (
+            demo.node_reliability,
+            f"Confidence in the most probable partner of a point, {n['confidence']:.3f} on "
+            f"average, and how often it is right, {n['accuracy']:.3f}. Expected "
+            f"calibration error: {by_node:.4f}.",
+            f"Reliability curve of points: confidence {n['confidence']:.3f}, accuracy "
+            f"{n['accuracy']:.3f}.",
+        ),
+    )
+    for curve, caption, words in curves:
+        with drawing(4.6, 4.6) as (figure, axes):
+            reliability(curve, axes)
+            page.add_figure(figure_svg(figure), caption, words, is_narrow=True)
 
 
 def _add_commands(page: Page, n: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch.pages.match_view import NO_LINK, Evidence, MatchView
+from permatch.pages.match_view import NO_LINK, MatchView
 
 #: Components with more nodes are divided.
 LARGE = 60
@@ -54,7 +54,6 @@ def divide(view: MatchView) -> Divided:
     def of(values: FloatArray | None) -> FloatArray | None:
         return None if values is None else values[edges]
 
-    evidence = view.evidence
     parts = replace(
         view,
         problem=part.problem,
@@ -66,7 +65,7 @@ def divide(view: MatchView) -> Divided:
         alone_right=view.alone_right[part.right],
         decisions=view.decisions[edges],
         is_exact=view.is_exact[old],
-        evidence=Evidence(evidence.names, evidence.values[edges], evidence.weights),
+        evidence=view.evidence.take(edges),
         log_partitions=logs,
         low=of(view.low),
         high=of(view.high),

@@ -7,12 +7,13 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidOptionError
-from permatch.estimators import BaseMatcher
+from permatch.estimators import BaseMatcher, LinearMatcher
 from permatch.linking import Links
 from permatch.linking.models import features_of, model_columns
 from permatch.linking.pairs import choose_roles, read_pairs
 from permatch.pages.explorer_page import count
 from permatch.pages.match_view import DECISIONS, Evidence, MatchView
+from permatch.pages.model_view import explained
 from permatch.problems import Structure
 
 
@@ -107,6 +108,10 @@ def _evidence(
     roles = choose_roles(*links.id_columns, {}, model_columns(model))
     names = list(model.feature_names_ or ())
     features = features_of(read_pairs(pairs, roles).columns, names)
+    if not isinstance(model, LinearMatcher):
+        return explained(
+            model, names, features[rows], [("constant added to all", links.offset)]
+        )
     return Evidence(
         [*names, "against no partner of either record", "constant added to all"],
         np.column_stack([features[rows], np.ones(len(rows)), constant]),

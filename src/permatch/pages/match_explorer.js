@@ -18,7 +18,8 @@ const pairChances = data.pair_chances && unpack(data.pair_chances);
 const labels = data.labels && unpack(data.labels);
 const alone = data.alone.map(unpack);
 const aloneScores = data.alone_scores.map(unpack);
-const coef = data.coef && unpack(data.coef); // null: values are what is added
+const coef = data.coef && unpack(data.coef);
+const added = data.added && unpack(data.added); // without either, values are what is added
 const values = unpack(data.values);
 const nComponents = edgeStarts.length - 1;
 const AT_ONCE = 100; // rows that a table shows at first, and more by each press of a button
@@ -79,13 +80,16 @@ const describeEdge = (edge) => {
   if (labels && LABELS[labels[edge]]) words.push(` Labelled: ${LABELS[labels[edge]]}.`);
   const parts = [];
   const rows = data.features.map((name, k) => {
-    const value = values[edge * data.features.length + k];
-    const share = coef ? value * coef[k] : value;
-    return { name, share, cells: [...(coef ? [number(value, 3), number(coef[k], 3)] : []), signed(share)] };
+    const place = edge * data.features.length + k;
+    const value = values[place];
+    const share = coef ? value * coef[k] : added ? added[place] : value;
+    const cells = coef ? [number(value, 3), number(coef[k], 3)] : added ? [number(value, 3)] : [];
+    return { name, share, cells: [...cells, signed(share)] };
   });
   if (rows.length) {
-    parts.push(contributionTable(coef ? "Contribution of each feature to the score" : "What the score is made of",
-      [coef ? "feature" : "part", ...(coef ? ["value", "weight"] : []), "adds"], rows));
+    const heads = coef ? ["feature", "value", "weight"] : added ? ["feature", "value"] : ["part"];
+    parts.push(contributionTable(coef || added ? "Contribution of each feature to the score" : "What the score is made of",
+      [...heads, "adds"], rows));
   }
   const nodes = [ends[0][edge], ends[1][edge]];
   const free = [0, 1].filter((side) => mayBeAlone(side, nodes[side]));

@@ -113,7 +113,7 @@ def match_data(
     own, edges = shown.components, shown.edges
     sizes = [np.diff(ends) for ends in (structure.left_starts, structure.right_starts)]
     totals = [*sizes, np.diff(structure.edge_starts)]
-    evidence = view.evidence
+    evidence = view.evidence.take(edges)
 
     def optional(values: FloatArray | None) -> Any:
         return None if values is None else pack(rounded(values[edges]))
@@ -156,7 +156,8 @@ def match_data(
         ],
         "features": evidence.names,
         "coef": None if evidence.weights is None else pack(evidence.weights, np.float64),
-        "values": pack(evidence.values[edges]),
+        "values": pack(evidence.values),
+        "added": None if evidence.added is None else pack(evidence.added, np.float32),
         "best": _packed_best(shown, best),
         "most_nodes": MAX_NODES,
         "node": view.node,

@@ -3,6 +3,7 @@
 `MatchView` is the one form in which an explorer takes its input, wherever it comes from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,12 +22,23 @@ class Evidence:
     """What speaks for a pair: its score is the sum of what each feature adds.
 
     `values` are (n_edges, d); a feature adds its value, times its weight if there are
-    weights.
+    weights.  Where `explain` is given, it takes rows of values to what each adds: it is
+    asked about the pairs that are shown only.
     """
 
     names: list[str]
     values: FloatArray
     weights: FloatArray | None = None
+    explain: Callable[[FloatArray], FloatArray] | None = None
+
+    def take(self, edges: IntArray) -> "Evidence":
+        """Return what speaks for some of the pairs."""
+        return replace(self, values=self.values[edges])
+
+    @cached_property
+    def added(self) -> FloatArray | None:
+        """What each feature adds, if it is not its value times a weight."""
+        return None if self.explain is None else self.explain(self.values)
 
 
 @dataclass(frozen=True, eq=False)

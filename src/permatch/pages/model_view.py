@@ -10,7 +10,7 @@ from permatch._validation import check_jobs
 from permatch.assignment import best_assignment
 from permatch.datasets import EdgeTable
 from permatch.decoding.bayes import bayes_assignment
-from permatch.estimators import BaseMatcher
+from permatch.estimators import BaseMatcher, LinearMatcher
 from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.inference import InferenceResult, find_engine, require_marginals
 from permatch.labels import check_known
@@ -61,7 +61,6 @@ def model_view(
     result = engine.infer_problem(part.problem, Job(check_jobs(model.n_jobs)))
     names = ["" if name is None else str(name) for name in table.graph_ids]
     name = _name(names)
-    features = np.concatenate([graph.edge_features for graph in table.graphs])
     low, high, interval = _intervals(result)
     posterior = getattr(model, "posterior_", None) if result.is_exact else None
     if posterior is not None:
@@ -81,7 +80,7 @@ def model_view(
         alone_right=result.unmatched_right,
         decisions=_decide(part.problem, result),
         is_exact=_exact_parts(part.problem.structure, result),
-        evidence=Evidence(table.feature_names, features[part.edges], model.coef_),
+        evidence=_evidence(model, table).take(part.edges),
         log_partitions=np.asarray(result.log_partition),
         low=low,
         high=high,
@@ -91,6 +90,35 @@ def model_view(
         n_best=n_best,
     )
     return view if node is None else view.having(node)
+
+
+def _evidence(model: BaseMatcher, table: EdgeTable) -> Evidence:
+    """Return what speaks for every pair: its features, and what each adds to the score."""
+    features = np.concatenate([graph.edge_features for graph in table.graphs])
+    if isinstance(model, LinearMatcher):
+        return Evidence(table.feature_names, features, model.coef_)
+    return explained(model, table.feature_names, features, [])
+
+
+def explained(
+    model: BaseMatcher,
+    names: list[str],
+    features: FloatArray,
+    more: list[tuple[str, float]],
+) -> Evidence:
+    """Return evidence of a model that is not linear, and `more` names and constants."""
+    n_features = features.shape[1]
+
+    def explain(values: FloatArray) -> FloatArray:
+        added = model.contributions(values[:, :n_features])
+        return np.column_stack([added, values[:, n_features + 1 :]])
+
+    constants = np.tile([1.0, *(value for _, value in more)], (len(features), 1))
+    return Evidence(
+        [*names, "constant", *(name for name, _ in more)],
+        np.column_stack([features, constants]),
+        explain=explain,
+    )
 
 
 def _side_by_side(problems: list[Problem]) -> Problem:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.errors import InvalidOptionError
-from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.query_scaler import scale_within_queries
 from permatch.estimators.ranker import BaseRanker
 from permatch.pages.explorer_page import (
@@ -33,7 +31,7 @@ _RANGE = 0.8
 class RankView:
     """The documents of one query under one model, in file order.
 
-    `values` are the features in the file, `pushes` what each adds to the score, beside its
+    `values` are the features in the file, `pushes` what each adds to the score, less its
     mean over the list; both are (n, d).  `distribution` is None for models that only score.
     """
 
@@ -61,17 +59,12 @@ def rank_view(
     grades: IntArray,
     model: BaseRanker,
 ) -> RankView:
-    """Return what a linear ranker makes of the documents of one query."""
-    if not isinstance(model, LinearRanker):
-        raise InvalidOptionError(
-            "the page shows the contribution of each feature to the score, which "
-            f"requires a linear ranker; got a {type(model).__name__}. "
-            "Fit one with permatch rank fit."
-        )
+    """Return what a linear ranker, or one of trees, makes of the documents of one query."""
     ends = np.array([0, len(values)])
     scaled = values
     if model.scaling is not None:
         scaled = scale_within_queries(values, ends, model.scaling)
+    parts = model._contributions(scaled)
     find_distribution = getattr(model, "distribution", None)
     names = model.feature_names_ or [f"feature {k + 1}" for k in range(values.shape[1])]
     return RankView(
@@ -79,7 +72,7 @@ def rank_view(
         documents=list(documents),
         features=list(names),
         values=values,
-        pushes=(scaled - scaled.mean(axis=0)) * model.coef_,
+        pushes=parts - parts.mean(axis=0),
         scores=model.predict(values, group=[len(values)]),
         grades=grades,
         distribution=None if find_distribution is None else find_distribution(values),

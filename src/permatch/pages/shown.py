@@ -91,7 +91,8 @@ class _Sizes:
     @classmethod
     def of(cls, view: MatchView) -> "_Sizes":
         extra = [view.low, view.high, view.pair_chances]
-        numbers = 4 + len(view.evidence.names) + sum(one is not None for one in extra)
+        n_of_evidence = len(view.evidence.names) * (1 + (view.evidence.explain is not None))
+        numbers = 4 + n_of_evidence + sum(one is not None for one in extra)
         edge = _PACKED * (4 * numbers + 1 + (view.labels is not None))
         # Quotes, comma and space; signs that are escaped take six bytes.
         left, right = (

@@ -85,15 +85,15 @@ def learning_curve(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) 
 
 
 def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the observed frequency of edges against their predicted probability.
+    """Draw how often edges, or nodes, are right against their predicted probability.
 
     On the diagonal the probabilities are calibrated.  The area of a dot grows with the
-    logarithm of the number of edges in its bin.
+    logarithm of the number of edges, or nodes, in its bin.
 
     Parameters
     ----------
     calibration : permatch.metrics.Calibration
-        The reliability curve of predicted edge marginals.
+        The reliability curve of predicted edge marginals, or of nodes.
     ax : matplotlib Axes, optional
         Axes to draw on; default: a new figure.
 
@@ -119,11 +119,13 @@ def reliability(calibration: Any, ax: "Axes | None" = None) -> "Axes":
     observed = np.asarray(calibration.observed)[is_filled]
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="perfectly calibrated")
     error = calibration.expected_calibration_error
+    is_node = calibration.unit == "node"
+    predicted_of = "confidence" if is_node else "predicted probability of an edge"
     axes.plot(predicted, observed, color=BLUE, label=f"calibration error {error:.4f}")
     axes.scatter(predicted, observed, s=15 * (1 + np.log10(counts[is_filled])), color=BLUE)
     axes.set(
-        xlabel="predicted probability of an edge",
-        ylabel="share of right edges",
+        xlabel=predicted_of,
+        ylabel=f"share of right {calibration.unit}s",
         xlim=(-0.02, 1.02),
         ylim=(-0.02, 1.02),
         aspect="equal",

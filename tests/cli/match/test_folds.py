@@ -9,13 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from permatch.cli.match.commands import match
-from permatch.cli.shared.folds import shuffled_splits
+from permatch.cli.shared.folds import forward_splits, shuffled_splits
 
 OK, FAILURE, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 HEAD = ["graph", "left", "right", "label", "distance", "overlap"]
 N_GRAPHS, SIZE = 12, 3
 SHARED = ("precision", "recall", "f1", "hamming_loss", "exact_share", "log_likelihood")
-SHARED += ("expected_calibration_error",)
+SHARED += ("expected_calibration_error", "confidence", "accuracy")
+SHARED += ("node_calibration_error",)
 
 
 def planted_rows(n_alone=0):
@@ -64,6 +65,28 @@ def write_parts(folder, split):
         rows = [row for row in planted_rows() if row[0] in chosen]
         paths[name] = write(folder / f"{name}.csv", rows)
     return paths
+
+
+@pytest.mark.parametrize("is_search", [True, False])
+def test_in_order_only_what_came_before_trains(call, table, is_search):
+    options = [] if is_search else ["--alpha", 0.1]
+    arguments = ["cv", table, "--folds", 3, "--in-order", "--prior-coef", "distance=-1"]
+    summary = answer(call(*arguments, *options, "--json"))
+    sizes = [
+        (row["n_train"], row["n_validation"], row["n_test"]) for row in summary["folds"]
+    ]
+    if is_search:
+        assert sizes == [(3, 3, 2), (6, 2, 2), (8, 2, 2)]
+    else:
+        assert sizes == [(3, 0, 3), (6, 0, 3), (9, 0, 3)]
+    splits = forward_splits(N_GRAPHS, "graphs", 3, is_search=is_search)
+    for split in splits:
+        order = np.concatenate([split.train, split.validation, split.test])
+        np.testing.assert_array_equal(order, np.arange(len(order)))
+    assert splits[-1].test[-1] == N_GRAPHS - 1
+    many = call("cv", table, "--folds", N_GRAPHS, "--in-order", *options)
+    assert many.exit_code == FAILURE
+    assert "--folds must be at least 2, and with --in-order at most" in many.stderr
 
 
 @pytest.mark.parametrize("decision", [[], ["--decode", "bayes", "--false", "3"]])
@@ -142,7 +165,16 @@ def test_output(call, table, tmp_path):
     out = tmp_path / "folds.csv"
     result = call("cv", table, "--folds", 3, "--alpha", 0.1, "--out", out)
     assert result.exit_code == OK, result.output
-    for word in ("fold", "graphs", "precision", "F1", "ECE", "mean", "alpha given"):
+    for word in (
+        "fold",
+        "graphs",
+        "precision",
+        "F1",
+        "ECE",
+        "mean",
+        "alpha given",
+        "Confidence",
+    ):
         assert word in result.stdout
     assert max(map(len, result.stdout.splitlines()[:-2])) <= 80
     summary = answer(call("cv", table, "--folds", 3, "--alpha", 0.1, "--json"))

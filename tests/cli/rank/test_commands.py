@@ -117,7 +117,7 @@ def test_fit_is_that_of_the_library(call, files, tmp_path):
     assert result.stderr == ""
     summary = json.loads(result.stdout)
     data = read_letor(files[0])
-    direct = RankMatch(alpha=2.0, scaling="minmax").fit(data.X, data.y, qid=data.qid)
+    direct = RankMatch(alpha=2.0).fit(data.X, data.y, qid=data.qid)
     model = load(path)
     np.testing.assert_array_equal(model.coef_, direct.coef_)
     assert model.verbose is False
@@ -153,7 +153,7 @@ def test_fit_with_a_validation_file_is_the_letor_protocol(call, files, tmp_path)
     assert result.exit_code == OK, result.output
     summary = json.loads(result.stdout)
     train, valid = read_letor(files[0]), read_letor(files[1])
-    direct = RankMatchCV(alphas=[100.0, 10.0, 1.0], scaling="minmax")
+    direct = RankMatchCV(alphas=[100.0, 10.0, 1.0])
     with warnings.catch_warnings(action="ignore"):  # the best alpha may be the last one
         direct.fit(
             train.X, train.y, qid=train.qid, validation=(valid.X, valid.y, valid.qid)
@@ -181,9 +181,7 @@ def test_subset_sizes(call, files, tmp_path, size):
     assert result.exit_code == OK, result.output
     model = load(path)
     data = read_letor(files[0])
-    direct = RankMatch(
-        int(size) if size.isdigit() else size, scaling="minmax", random_state=5
-    )
+    direct = RankMatch(int(size) if size.isdigit() else size, random_state=5)
     direct.fit(data.X, data.y, qid=data.qid)
     np.testing.assert_array_equal(model.coef_, direct.coef_)
 
@@ -194,7 +192,7 @@ def test_ridge(call, files, tmp_path):
     assert result.exit_code == OK, result.output
     assert f"learned from   {N_TRAIN * LENGTH} documents" in result.stdout
     data = read_letor(files[0])
-    direct = QueryRidge(scaling="minmax").fit(data.X, data.y, qid=data.qid)
+    direct = QueryRidge().fit(data.X, data.y, qid=data.qid)
     np.testing.assert_array_equal(load(path).coef_, direct.coef_)
     searched = call("fit", files[0], "-m", path, "--estimator", "ridge", "--cv", "--json")
     assert json.loads(searched.stdout)["estimator"] == "QueryRidgeCV"
@@ -208,7 +206,7 @@ def test_dorm(call, files, tmp_path):
     assert "DORM on one document of each grade" in " ".join(result.stdout.split())
     assert "duality gap" in result.stdout
     data = read_letor(files[0])
-    direct = DORM(n_subsets=0.2, scaling="minmax").fit(data.X, data.y, qid=data.qid)
+    direct = DORM(n_subsets=0.2).fit(data.X, data.y, qid=data.qid)
     np.testing.assert_array_equal(load(path).coef_, direct.coef_)
     searched = call("fit", files[0], "-m", path, "--estimator", "dorm", "--cv", "--json")
     assert json.loads(searched.stdout)["estimator"] == "DORMCV"
@@ -252,7 +250,7 @@ def test_text_for_people(call, files, tmp_path):
     result = call("fit", train, "-m", tmp_path / "m.json", "--valid", files[1])
     assert result.exit_code == OK, result.output
     for part in (
-        "RankMatch on whole lists, alpha 1, minmax scaling within queries",
+        "RankMatch on whole lists, alpha 1 train",
         "41 queries of 4 to 15 documents, 604 in total, 3 features",
         "40 lists, 40 exact; skipped 1 query with a single grade",
         "converged after", "gradient norm", "validation", "NDCG@10", "MAP", "feature 1",
@@ -609,7 +607,7 @@ def test_folds_of_a_folder(call, folder, tmp_path):
         read_letor(folder / "Fold1" / f"{name}.txt") for name in ("train", "vali", "test")
     ]
     train, valid, test = parts
-    model = RankMatchCV(alphas=[100.0, 10.0, 1.0, 0.1], scaling="minmax")
+    model = RankMatchCV(alphas=[100.0, 10.0, 1.0, 0.1])
     with warnings.catch_warnings(action="ignore"):  # the best alpha may be the last one
         model.fit(train.X, train.y, qid=train.qid, validation=(valid.X, valid.y, valid.qid))
     first = summary["folds"][0]
@@ -682,7 +680,7 @@ def plain_model(files, tmp_path_factory):
     (folder / "names.txt").write_text("title\nbody\nage\n")
     return fit_by_command(
         folder / "plain.json",
-        files[0], "--scaling", "none", "--feature-names", folder / "names.txt",
+        files[0], "--feature-names", folder / "names.txt",
     )  # fmt: skip
 
 
@@ -705,7 +703,7 @@ def test_export_to_search_engines(call, plain_model, tmp_path):
     document = json.loads(out.read_text())
     assert document["name"] == "shop"
     assert document["params"]["weights"] == coef
-    call("export", plain_model, "--to", "elasticsearch-ltr", "--out", out)
+    call("export", plain_model, "--to", "elasticsearch", "--out", out)
     definition = json.loads(out.read_text())["model"]["model"]["definition"]
     assert json.loads(definition) == coef
     names = tmp_path / "names.txt"
@@ -715,17 +713,22 @@ def test_export_to_search_engines(call, plain_model, tmp_path):
 
 
 def test_export_of_nameless_features(call, files, tmp_path):
-    model = fit_by_command(tmp_path / "m.json", files[0], "--scaling", "none")
+    model = fit_by_command(tmp_path / "m.json", files[0])
     out = tmp_path / "out.json"
     call("export", model, "-t", "solr", "-o", out, "--feature-prefix", "x")
     assert list(json.loads(out.read_text())["params"]["weights"]) == ["x1", "x2", "x3"]
 
 
-def test_export_of_a_model_that_scales(call, model_file, tmp_path):
-    out = tmp_path / "out.json"
-    result = call("export", model_file, "--to", "solr", "--out", out)
+def test_a_model_that_scales_says_at_once_that_it_cannot_be_exported(call, files, tmp_path):
+    path, out = tmp_path / "m.json", tmp_path / "out.json"
+    result = call("fit", files[0], "-m", path, "--scaling", "minmax")
+    said = " ".join(result.stdout.split())
+    assert "serving cannot be exported: minmax scaling needs all documents of" in said
+    result = call("fit", files[0], "-m", path, "--scaling", "minmax", "--json")
+    assert json.loads(result.stdout)["is_servable"] is False
+    result = call("export", path, "--to", "solr", "--out", out)
     assert_failed(result, "--scaling none")
-    assert files_in(tmp_path) == []
+    assert files_in(tmp_path) == ["m.json"]
 
 
 # ---- wrong usage and failures ------------------------------------------------------------

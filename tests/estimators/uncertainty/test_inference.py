@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -80,6 +81,18 @@ def test_units_of_features_change_nothing_but_units(rng):
         moves[3, :3] = -0.5 * shift
         expected = moves @ two.covariance @ moves.T
         np.testing.assert_allclose(expected, one.covariance, rtol=1e-3, atol=1e-8)
+
+
+def test_units_of_features_do_not_change_wald_tests(rng):
+    graphs, labels = labelled(rng)
+    one, two = (
+        pm.MAPMatching(0.0, tol=1e-9)
+        .fit(own, labels)
+        .inference(own, labels)
+        .wald_test(["x1", "x2", "x3"])
+        for own in (graphs, [graph * [1e-7, 1.0, 1e7] for graph in graphs])
+    )
+    assert two == pytest.approx(one, rel=1e-6)
 
 
 def test_weights_count_as_copies(rng):
@@ -267,8 +280,9 @@ def test_without_a_penalty_there_are_wald_tests(rng):
     assert both[1] == 2
     with pytest.raises(InvalidOptionError, match="must be among clicks, age, length"):
         posterior.wald_test(["speed"])
-    with pytest.raises(InvalidOptionError, match="rows of 3 numbers"):
-        posterior.wald_test([[1.0, 2.0]])
+    for wrong in ([[1.0, 2.0]], []):
+        with pytest.raises(InvalidOptionError, match="rows of 3 numbers"):
+            posterior.wald_test(wrong)
     with pytest.raises(InvalidOptionError, match="must be independent"):
         posterior.wald_test(["age", "age"])
 
@@ -345,19 +359,20 @@ def test_damaged_files(damage, rng, tmp_path):
 # ---- what is refused, and what is noted
 
 
-@pytest.mark.parametrize("subset_size", ["all", "pairs", 3])
+@pytest.mark.parametrize("subset_size", ["all", "profile", "pairs", 3])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_constant_features_of_documents_are_refused(subset_size, seed):
+    form = "profile" if subset_size == "profile" else "auto"
+    subset_size = "all" if form == "profile" else subset_size
     rng = np.random.default_rng(seed)
     X, y, qid = judged(rng, length=4)
     columns = {"ones": np.ones(len(X)), "per query": rng.normal(size=40)[qid]}
     for name, column in columns.items():
         for is_scaled in (True, False):
             wide = np.c_[X[:, :2], column * (1.0 if is_scaled else 1e-3)]
-            model = pm.RankMatch(subset_size, alpha=0.0, scale_features=is_scaled)
-            with warnings.catch_warnings(action="ignore"):
-                model.fit(wide, y, qid=qid, feature_names=["a", "b", name])
-            model.is_converged_ = True
+            options = {"form": form, "scale_features": is_scaled}
+            model = pm.RankMatch(subset_size, alpha=0.0, **options)
+            model.fit(wide, y, qid=qid, feature_names=["a", "b", name])
             for cov_type in ("sandwich", "laplace")[: 2 if subset_size == "all" else 1]:
                 with pytest.raises(PrecisionError, match=f"do not determine {name}, "):
                     model.inference(wide, y, qid=qid, cov_type=cov_type)
@@ -386,7 +401,9 @@ def test_all_coefficients_at_a_bound(rng):
 def test_other_models_have_no_likelihood(rng):
     X, y, qid = judged(rng)
     for model in (pm.DORM(), pm.QueryRidge(), pm.MaxMarginMatching()):
-        with pytest.raises(InvalidOptionError, match=r"needs a model with a likelihood"):
+        with pytest.raises(
+            InvalidOptionError, match="needs a linear model with a likelihood"
+        ):
             model.inference(X, y, qid=qid)
 
 
@@ -401,8 +418,10 @@ def test_bad_options(rng):
         model.inference(X, y, qid=qid, clusters=[1, 2])
     with pytest.raises(InvalidOptionError, match="equal for all documents of a query"):
         model.inference(X, y, qid=qid, clusters=np.arange(len(X)))
-    with pytest.raises(InvalidOptionError, match="NaN. Give it a cluster"):
-        model.inference(X, y, qid=qid, clusters=np.where(qid == 0, np.nan, qid))
+    for gap in (np.nan, None, pd.NaT, pd.NA):
+        clusters = pd.Series(qid, dtype=object).mask(qid == 1, gap)
+        with pytest.raises(InvalidOptionError, match="document 8 is .*Give it a cluster"):
+            model.inference(X, y, qid=qid, clusters=clusters)
     with pytest.raises(InvalidOptionError, match="alpha must be below 1"):
         model.inference(X, y, qid=qid).conf_int(95)
     with pytest.raises(pm.errors.NotFittedError):

@@ -26,6 +26,7 @@ from permatch.cli.match.report import (
 )
 from permatch.cli.match.steps import (
     advice,
+    check_order,
     columns_of,
     count_parts,
     decide,
@@ -134,6 +135,7 @@ def fit(
       permatch match fit train.csv --model model.json
       permatch match fit train.csv -m model.json --cv --jobs -1
       permatch match fit train.csv -m model.json --cv --valid valid.csv
+      permatch match fit frames.csv -m model.json --cv --in-order --prior-coef -1
       permatch match fit train.csv -m model.json --inference sandwich
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
@@ -143,6 +145,8 @@ def fit(
     options = learner.options(penalty)
     if inference is not None and learner.estimator != "map":
         raise typer.BadParameter("--inference needs --estimator map.")
+    if learner.in_order and (valid is not None or not penalty.cv):
+        raise typer.BadParameter("--in-order is for --cv without --valid.")
     read_as = columns.read_as("required")
     elsewhere.check(edges, valid)
     if elsewhere.is_used:
@@ -170,7 +174,9 @@ def fit(
         if valid is not None:
             held_out = read_table(valid, read_as, table.feature_names)
         data = table
-        if penalty.cv and held_out is None:
+        if learner.in_order:
+            check_order(len(table.graphs), penalty.n_folds)
+        elif penalty.cv and held_out is None:
             data, things = divide(table, penalty.n_folds, has_entities=True)
             check_folds(penalty.n_folds, *count_parts(data, things), "--valid")
             note_parts(data, things)
@@ -281,8 +287,9 @@ def evaluate(
     Prints precision, recall and F1 of the links, the Hamming loss (share of
     left nodes with a wrong partner, or one instead of none, or none instead of
     one), the share of graphs without an error, the mean log-likelihood of the
-    labels, and the expected calibration error of the probabilities.  Pairs
-    with an empty label are left out.
+    labels, the expected calibration error over pairs of probability 0.05 or
+    more, and how sure the likeliest answers for left nodes are next to how
+    often they are right.  Pairs with an empty label are left out.
 
     [bold]Examples[/bold]
 

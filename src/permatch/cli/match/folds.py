@@ -19,6 +19,7 @@ from permatch.cli.shared.folds import (
     Folds,
     Split,
     describe_fold,
+    forward_splits,
     report_folds,
     run_folds,
     show_folds,
@@ -43,10 +44,19 @@ MEASURES = {
     "exact_share": None,
     "log_likelihood": "log-lik.",
     "expected_calibration_error": "ECE",
+    "confidence": None,
+    "accuracy": None,
+    "node_calibration_error": None,
 }
 
 #: Those of them that need probabilities.
-NEED_PROBABILITIES = ("log_likelihood", "expected_calibration_error")
+NEED_PROBABILITIES = (
+    "log_likelihood",
+    "expected_calibration_error",
+    "confidence",
+    "accuracy",
+    "node_calibration_error",
+)
 
 
 def cv(
@@ -64,11 +74,14 @@ def cv(
     The graphs of a labelled table are split at random; a table with fewer
     graphs than folds is split by connected component.  Each part is the test
     part once, the next one chooses alpha, the others train; with --alpha all
-    others train.  The test part is measured as by permatch match evaluate:
-    precision, recall and F1 of the links, Hamming loss, log-likelihood per
-    graph, and the expected calibration error (ECE).  No model is written:
-    that is for fit, on the whole table.  Ctrl-C reports the folds that are
-    finished.
+    others train.  With --in-order the parts keep the order of the table, and
+    only graphs before the test part train and choose alpha.  The test part is
+    measured as by permatch match evaluate: precision, recall and F1 of the
+    links, Hamming loss, log-likelihood per graph, the expected calibration
+    error (ECE) over pairs of probability 0.05 or more, and how sure the most
+    probable partners are next to how often they are right.  No model is
+    written: that is for fit, on the whole table.  Ctrl-C reports the folds that
+    are finished.
 
     [bold]Examples[/bold]
 
@@ -76,6 +89,7 @@ def cv(
       permatch match cv train.csv --folds 4 --jobs -1 --out folds.csv
       permatch match cv train.csv --estimator max-margin --alphas 10,1,0.1
       permatch match cv train.csv --alpha 0.01 --decode bayes --false 5
+      permatch match cv frames.csv --in-order --prior-coef -1
       permatch match cv train.csv --alpha 0.01 --json | python -m json.tool
     """
     decision.check(has_probabilities=not no_probabilities)
@@ -84,15 +98,15 @@ def cv(
         if folds.out is not None:
             check_target(folds.out, "--out", edges)
         table = _labelled(read_table(edges, columns.read_as("required")))
-        table, things = divide(table, folds.folds)
+        things = "graphs"
+        if not learner.in_order:
+            table, things = divide(table, folds.folds)
         table = _labelled(table)
-        splits = shuffled_splits(
-            len(table.graphs),
-            f"labelled {things}",
-            folds.folds,
-            learner.seed,
-            is_search=folds.is_search,
-        )
+        told = len(table.graphs), f"labelled {things}", folds.folds
+        if learner.in_order:
+            splits = forward_splits(*told, is_search=folds.is_search)
+        else:
+            splits = shuffled_splits(*told, learner.seed, is_search=folds.is_search)
         note_parts(table, things)
         options["unmatched"] = _find_unmatched(table, learner.unmatched)
         method = Method(learner.estimator, options, decision, not no_probabilities)
@@ -170,3 +184,11 @@ def _show(console: Console, summary: dict[str, Any]) -> None:
     }
     things = "graphs" if summary["split_by"] == "graphs" else "parts"
     show_folds(console, summary, things, names)
+    if summary["mean"].get("confidence") is not None:
+        confidence, accuracy = (
+            summary["mean"][name] for name in ("confidence", "accuracy")
+        )
+        console.print(
+            f"Confidence: the likeliest answer for a left node has probability "
+            f"{confidence:.4f} on average; {accuracy:.4f} of these are right."
+        )

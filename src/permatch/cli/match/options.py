@@ -186,6 +186,41 @@ class Use:
     jobs: Jobs = 1
 
 
+def read_prior(text: str) -> float | dict[str, float]:
+    """Return a number, or numbers by the names of features."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    found = {}
+    for item in next(csv.reader([text]), []):  # a name with a comma in it can be quoted
+        name, _, number = item.rpartition("=")
+        found[name.strip()] = float(number)
+    return found
+
+
+def check_prior(text: str | None) -> str | None:
+    """Refuse what is neither a number nor numbers by name."""
+    if text is not None:
+        try:
+            values = read_prior(text)
+        except ValueError:
+            values = {"": math.nan}
+        numbers = values if isinstance(values, dict) else {"all": values}
+        if not numbers or "" in numbers or not all(map(math.isfinite, numbers.values())):
+            raise typer.BadParameter(
+                f"must be a number, or a list like distance=-1,age=-0.5; got {text!r}."
+            )
+    return text
+
+
+def forward_folds(n_folds: int) -> Any:
+    """Return a splitter that always holds out later graphs than it trains on."""
+    from sklearn.model_selection import TimeSeriesSplit
+
+    return TimeSeriesSplit(n_folds)
+
+
 @dataclass(frozen=True)
 class Learner:
     """The options of a fit, without the strength of the penalty."""
@@ -215,6 +250,24 @@ class Learner:
     ] = False
     non_positive: Annotated[
         bool, flag("--non-positive", help="Constrain them to be <= 0, as for distances.")
+    ] = False
+    prior_coef: Annotated[
+        str | None,
+        optional(
+            "--prior-coef",
+            metavar="NUMBER|A=NUMBER,...",
+            help="Coefficients the penalty draws to: one number for all features, or some "
+            "by name, 0 for the others. Default: 0.",
+            callback=check_prior,
+        ),
+    ] = None
+    in_order: Annotated[
+        bool,
+        flag(
+            "--in-order",
+            help="Graphs follow each other in time, as in the table: choose alpha, or "
+            "test, on later graphs than those trained on.",
+        ),
     ] = False
     max_iter: MaxIter = None
     engine: Engine = "auto"
@@ -254,12 +307,15 @@ class Learner:
         options |= penalty.values()
         if self.max_iter is not None:
             options["max_iter"] = self.max_iter
+        if self.prior_coef is not None:
+            options["prior_coef"] = read_prior(self.prior_coef)
         if self.budget is not None:
             options["budget"] = None if math.isinf(self.budget) else self.budget
         if is_bounded:
             options["bounds"] = "non-negative" if self.non_negative else "non-positive"
         if penalty.cv:
-            options |= {"cv": penalty.n_folds, "random_state": self.seed}
+            cv = forward_folds(penalty.n_folds) if self.in_order else penalty.n_folds
+            options |= {"cv": cv, "random_state": self.seed}
             scoring = self.scoring or ("hamming" if is_margin else "log-likelihood")
             options["scoring"] = scoring.replace("-", "_")
         return options

@@ -1,6 +1,8 @@
 """Reports of ``permatch match`` on a fit and an evaluation."""
 
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,16 @@ from permatch.cli.shared.report import (
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
     from permatch.estimators import BaseMatcher
+
+
+#: What is told of the calibration of probabilities.
+CALIBRATION = (
+    "expected_calibration_error",
+    "n_plausible",
+    "confidence",
+    "accuracy",
+    "node_calibration_error",
+)
 
 
 def describe_fit(
@@ -125,17 +137,16 @@ def describe_evaluation(
     chances: list[FloatArray] | None,
 ) -> dict[str, Any]:
     """Collect the quality of predictions as plain lists and numbers, None if unknown."""
-    from permatch.metrics import calibration, link_quality
+    from permatch.metrics import link_quality
     from permatch.metrics.matching import graph_losses
 
     graphs, truth = table.graphs, table.matchings or []
     losses = graph_losses(truth, matchings, graphs)
     losses = losses[~np.isnan(losses)]
     links = link_quality(truth, matchings, graphs=graphs)
-    log_likelihood = error = None
+    log_likelihood = None
     if chances is not None:
         log_likelihood = model.log_likelihood(graphs, truth)
-        error = calibration(chances, truth, graphs=graphs).expected_calibration_error
     return {
         **_describe_graphs(table),
         "n_true": links.n_true,
@@ -148,12 +159,35 @@ def describe_evaluation(
         "hamming_loss": float(losses.mean()) if len(losses) else None,
         "exact_share": float((losses == 0.0).mean()) if len(losses) else None,
         "log_likelihood": log_likelihood,
-        "expected_calibration_error": error,
+        **_describe_calibration(chances, truth, graphs),
     }
+
+
+def _describe_calibration(
+    chances: list[FloatArray] | None, truth: Sequence[Any], graphs: Sequence[Any]
+) -> dict[str, Any]:
+    """Return how far off probabilities are, over plausible pairs and over left nodes."""
+    from permatch.errors import InvalidGraphError
+    from permatch.metrics import calibration, node_calibration
+
+    found: dict[str, Any] = dict.fromkeys(CALIBRATION)
+    if chances is None:
+        return found
+    with suppress(InvalidGraphError):  # no pair is plausible
+        pairs = calibration(chances, truth, graphs=graphs)
+        found["n_plausible"] = int(pairs.counts.sum())
+        found["expected_calibration_error"] = pairs.expected_calibration_error
+    with suppress(InvalidGraphError):  # of no node it is known
+        nodes = node_calibration(chances, truth, graphs=graphs)
+        found["confidence"], found["accuracy"] = nodes.confidence, nodes.accuracy
+        found["node_calibration_error"] = nodes.expected_calibration_error
+    return found
 
 
 def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     """Print an evaluation for people."""
+    from permatch.metrics.calibration import PLAUSIBLE
+
     table = facts()
     table.add_row("model", Text(summary["model"]))
     table.add_row("graphs", Text(f"{summary['edges']}: {_graphs_in_words(summary)}"))
@@ -177,9 +211,20 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     )
     table.add_row("exact matches", f"{percent(summary['exact_share'])} of the graphs")
     if summary["log_likelihood"] is not None:
-        error = summary["expected_calibration_error"]
         table.add_row("log-likelihood", f"{summary['log_likelihood']:.4f} nats per graph")
-        table.add_row("calibration", f"expected error {error:.4f}")
+    if summary["expected_calibration_error"] is not None:
+        table.add_row(
+            "calibration",
+            f"expected error {summary['expected_calibration_error']:.4f} over "
+            f"{plural(summary['n_plausible'], 'pair')} of probability {PLAUSIBLE:g} or "
+            "more",
+        )
+    if summary["confidence"] is not None:
+        table.add_row(
+            "confidence",
+            f"{summary['confidence']:.4f}, the mean probability of the likeliest answer "
+            f"for a left node; {summary['accuracy']:.4f} of these are right",
+        )
     console.print(table)
 
 

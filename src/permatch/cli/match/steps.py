@@ -16,6 +16,7 @@ from permatch.cli.shared.steps import fit_and_save, load_kind, table_source
 from permatch.errors import (
     FeatureCountError,
     InfeasibleGraphError,
+    InvalidOptionError,
     SizeLimitError,
 )
 
@@ -57,6 +58,16 @@ def divide(
     if has_entities and len(parts.graphs) < n_folds and len(table.graphs) == 1:
         return table, "entities"
     return parts, "components"
+
+
+def check_order(n_graphs: int, n_folds: int) -> None:
+    """Refuse folds in order that are too many: the first graphs only train."""
+    if n_folds >= n_graphs:
+        raise InvalidOptionError(
+            f"--in-order needs more graphs than --folds; the table has {n_graphs} graphs, "
+            f"for {n_folds} folds. Use fewer folds, or a column that divides the table "
+            "into graphs."
+        )
 
 
 def count_parts(table: "EdgeTable", things: str) -> tuple[int, str]:

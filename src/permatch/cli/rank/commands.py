@@ -1,6 +1,5 @@
 """``permatch rank``: its group, and the commands fit, predict, show and export."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,6 +36,7 @@ from permatch.cli.shared.steps import (
     written_if_interrupted,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary
+from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
 if TYPE_CHECKING:
     from permatch.estimators import BaseRanker
@@ -52,8 +52,8 @@ def main() -> None:
     """Learn to rank documents from judged lists.
 
     Every query has a list of documents; every document has features and a
-    grade.  permatch learns one weight per feature, so that sorting by the
-    weighted sum puts the best documents first.
+    grade.  permatch learns one weight per feature, or boosted trees, so that
+    sorting by the scores puts the best documents first.
 
     [bold]The file[/bold] has the format of LETOR and SVMlight, one line per document:
 
@@ -81,7 +81,8 @@ def fit(
             "--validation",
             "--valid",
             metavar="FILE",
-            help="A second file: with --cv to choose alpha, otherwise only reported.",
+            help="A second file: with --cv to choose alpha, for trees to end the training, "
+            "otherwise only reported.",
         ),
     ] = None,
     n_features: Annotated[
@@ -99,18 +100,24 @@ def fit(
     *,
     learner: Learner,
     penalty: Penalty,
+    trees: TreeOptions,
     elsewhere: Elsewhere,
     columns: Columns,
     as_json: AsJson = False,
 ) -> None:
-    """Learn one weight per feature and write the model.
+    """Learn one weight per feature, or boosted trees, and write the model.
 
     With --cv (or --alphas) the penalty with the highest mean of NDCG@1 to
     NDCG@10 is chosen, on folds of the queries or on --validation (LETOR's
     protocol).
 
-    Features are scaled to [0, 1] within each query (--scaling minmax), as in
-    LETOR's baselines; a model to export needs --scaling none.
+    With --model-kind trees the score of a document is a sum of regression trees,
+    trained by the likelihood of whole lists.  With --cv leaves and number of
+    trees are chosen in the same way; a --validation file alone ends the training
+    when its rankings get no better.
+
+    Features may be scaled to [0, 1] within each query (--scaling minmax), as in
+    LETOR's baselines; such a model scores whole queries and cannot be exported.
 
     Data that do not fit in memory are a folder of LETOR or Parquet files, sorted
     by query: read from disk in every pass (--from-disk), or held by the workers of
@@ -125,7 +132,9 @@ def fit(
       permatch rank fit train.txt -m model.json --cv --validation vali.txt
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
-      permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling none
+      permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
+      permatch rank fit train.txt -m m.json --model-kind trees --valid vali.txt
+      permatch rank fit train.txt -m m.json --model-kind trees --cv --leaves 7,15
       permatch rank fit folder/ -m model.json --from-disk --jobs -1
       permatch rank fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
@@ -135,6 +144,11 @@ def fit(
             "--alpha excludes --cv and --alphas, which choose alpha; drop one."
         )
     options = learner.options() | penalty.values()
+    if trees.is_trees:
+        learner.check_for_trees()
+        refuse_penalty(penalty.alpha, penalty.alphas)
+        elsewhere.refuse("trees learn from data in memory")
+    options |= trees.values("rank", learner.estimator, is_search=is_search)
     if penalty.folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds needs --cv, and no --validation.")
     if train == validation == "-":
@@ -146,7 +160,8 @@ def fit(
             "--cv, or drop it."
         )
     options |= {"cv": penalty.n_folds} if is_search else {}
-    model = new_ranker(learner.estimator, options, is_search=is_search)
+    how = learner.estimator, trees.kind, options
+    model = new_ranker(*how, is_search=is_search)
     with nothing_written_if_interrupted(), elsewhere.connected():
         from permatch.datasets.sources import read_feature_names, read_letor_pair
 
@@ -163,7 +178,7 @@ def fit(
             learnt, held_out = read_letor_pair(train, validation, n_features)
             data = learnt.X, learnt.y, learnt.qid
             parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-            if is_search and held_out is not None:
+            if (is_search or trees.is_trees) and held_out is not None:
                 more["validation"] = (held_out.X, held_out.y, held_out.qid)
             elif is_search:
                 check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
@@ -301,7 +316,7 @@ def _find_query(
 def export(
     model_file: Model,
     to: Annotated[
-        Literal["onnx", "solr", "elasticsearch-ltr"],
+        Literal["onnx", "solr", "elasticsearch"],
         optional("--to", "-t", help="Target system."),
     ],
     out: Annotated[
@@ -325,19 +340,19 @@ def export(
 
     The systems (--to) are:
 
-      onnx               any ONNX runtime: input X (n, d), output scores (n)
-      solr               Solr: a LinearModel for its model store
-      elasticsearch-ltr  Elasticsearch and OpenSearch, with their plugin for
-                         learning to rank: a model/linear for _createmodel
+      onnx           any ONNX runtime: input X (n, d), output scores (n)
+      solr           Solr: a LinearModel for its model store
+      elasticsearch  Elasticsearch and OpenSearch, with their plugin for
+                     learning to rank: a model/linear for _createmodel
 
-    The model must be fitted with --scaling none, on features computed and
-    named as in the serving system.
+    The features must be computed and named as in the serving system.  A model
+    with scaling within queries cannot be exported.
 
     [bold]Examples[/bold]
 
       permatch rank export model.json --to onnx --out model.onnx
       permatch rank export model.json --to solr --name shop --out shop.json
-      permatch rank export model.json --to elasticsearch-ltr --out es.json
+      permatch rank export model.json --to elasticsearch --out es.json
       curl -XPUT "$SOLR/schema/model-store" --data-binary @shop.json \
            -H 'Content-type:application/json'
       curl -XPOST "$ES/_ltr/_featureset/shop/_createmodel" -d @es.json \
@@ -347,21 +362,13 @@ def export(
         raise typer.BadParameter("--name must not be empty.")
     with nothing_written_if_interrupted():
         from permatch.datasets.sources import read_feature_names
-        from permatch.estimators.export import to_elasticsearch_ltr, to_onnx, to_solr
+        from permatch.estimators.export import WRITERS
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
         model = load_ranker(model_file)
-        options: Any = {
-            "name": name,
-            "feature_names": read_feature_names(feature_names),
-            "feature_prefix": feature_prefix,
-        }
-        if to == "onnx":
-            data = to_onnx(model, **options)
-        else:
-            write = to_solr if to == "solr" else to_elasticsearch_ltr
-            data = (json.dumps(write(model, **options), indent=1) + "\n").encode()
+        names = read_feature_names(feature_names)
+        data = WRITERS[to](model, name, names, feature_prefix)
         with output(out) as file:
             file.buffer.write(data)
 

@@ -13,6 +13,7 @@ from permatch.cli.shared.folds import Folds, report_folds, run_folds, show_folds
 from permatch.cli.shared.options import AsJson, argument, optional
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import print_summary
+from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
 #: More resamples no test needs.
 MAX_RESAMPLES = 10**9
@@ -150,6 +151,7 @@ def cv(
     ],
     learner: Learner,
     folds: Folds,
+    trees: TreeOptions,
     metric: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
@@ -159,7 +161,8 @@ def cv(
     test file each.  The queries of a file are split at random in the same way:
     each part is the test part once, the next one chooses alpha, the others
     train.  Alpha is chosen by the mean of NDCG@1 to NDCG@10 on the validation
-    part.  Ctrl-C reports the folds that are finished.
+    part, and so are leaves and number of trees (--model-kind trees).  Ctrl-C
+    reports the folds that are finished.
 
     [bold]Examples[/bold]
 
@@ -167,8 +170,13 @@ def cv(
       permatch rank cv OHSUMED --estimator dorm --metric "NDCG(discount=letor)@10"
       permatch rank cv judged.txt --folds 10 --subset-size 3 --out folds.csv
       permatch rank cv judged.txt --alphas 100,10,1 --json
+      permatch rank cv OHSUMED --model-kind trees --leaves 4,8,16
     """
     options = learner.options() | folds.penalty().values()
+    if trees.is_trees:
+        learner.check_for_trees()
+        refuse_penalty(folds.alpha, folds.alphas)
+    options |= trees.values("rank", learner.estimator, is_search=folds.is_search)
     with nothing_written_if_interrupted():
         from permatch.cli.rank.folds import read_folds, run_fold
 
@@ -176,10 +184,11 @@ def cv(
             check_target(folds.out, "--out", data)
         is_search, estimator = folds.is_search, learner.estimator
         parts = read_folds(data, folds.folds, learner.seed, is_search=is_search)
-        rows = run_folds(parts, lambda part: run_fold(part, estimator, options, metric))
+        how = estimator, trees.kind, options, metric
+        rows = run_folds(parts, lambda part: run_fold(part, *how))
         names = {name: name for name in rows[0]["measures"]}
         report_folds(
-            {"data": data, "estimator": estimator, "is_search": is_search},
+            {"data": data, "estimator": trees.name(estimator), "is_search": is_search},
             rows,
             len(parts),
             folds.out,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from permatch._estimators import Kind
 from permatch.cli.rank.measures import mean_values
 from permatch.cli.rank.steps import new_ranker
 from permatch.cli.shared.folds import describe_fold, shuffled_splits
@@ -59,10 +60,15 @@ def part_queries(
 
 
 def run_fold(
-    fold: QueryFold, estimator: str, options: dict[str, Any], metric: list[str] | None
+    fold: QueryFold,
+    estimator: str,
+    made_by: Kind,
+    options: dict[str, Any],
+    metric: list[str] | None,
 ) -> dict[str, Any]:
     """Fit and test on one fold; return the results as plain numbers."""
-    model = new_ranker(estimator, options, is_search=fold.validation is not None)
+    is_search = fold.validation is not None
+    model = new_ranker(estimator, made_by, options, is_search=is_search)
     more = {}
     if fold.validation is not None:
         more["validation"] = _as_data(fold.validation)

@@ -136,12 +136,12 @@ class Learner:
         ),
     ] = None
     scaling: Annotated[
-        Literal["minmax", "standard", "none"],
+        Literal["none", "minmax", "standard"],
         _model_option(
             "--scaling",
-            help="Scaling of features within each query; none for a model to export.",
+            help="Scaling of features within each query; such a model cannot be exported.",
         ),
-    ] = "minmax"
+    ] = "none"
     max_iter: Annotated[
         int | None,
         _model_option("--max-iter", min=1, help="Most steps.", show_default=False),
@@ -179,6 +179,17 @@ class Learner:
         elif size == "pairs":
             raise typer.BadParameter("--subset-size pairs needs --estimator rankmatch.")
         return options
+
+    def check_for_trees(self) -> None:
+        """Refuse options that trees do not have."""
+        given = {
+            "--subset-size": self.subset_size not in (None, "all"),
+            "--n-subsets": self.n_subsets != 0.4,
+            "--max-iter": self.max_iter is not None,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise typer.BadParameter(f"{name} has no effect with --model-kind trees.")
 
     def _refuse_for_ridge(self) -> None:
         given = {

@@ -17,6 +17,12 @@ from permatch.cli.shared.report import (
     plural,
     show_path,
 )
+from permatch.cli.shared.trees import (
+    add_growth,
+    describe_trees,
+    show_trees,
+    size_in_words,
+)
 from permatch.queries import QuerySet, check_queries
 
 
@@ -36,9 +42,12 @@ def describe_fit(
     names = model.feature_names_ or [
         f"feature {k}" for k in range(1, model.n_features_in_ + 1)
     ]
-    return describe_model(model, names, path, seconds) | {
-        "subset_size": getattr(model, "subset_size", None),
+    is_trees = hasattr(model, "trees_")
+    describe = describe_trees if is_trees else describe_model
+    return describe(model, names, path, seconds) | {
+        "subset_size": "all" if is_trees else getattr(model, "subset_size", None),
         "scaling": model.scaling,
+        "is_servable": model.is_servable,
         "data": read,
         "n_observations": int(model.n_observations_),
         "forms": getattr(model, "forms_", None),
@@ -62,18 +71,23 @@ def _describe_data(queries: QuerySet) -> dict[str, Any]:
 
 def show_fit(console: Console, summary: dict[str, Any]) -> None:
     """Print the summary of a fit for people."""
-    table = facts()
-    model = (
-        f"{summary['model']}: {summary['estimator']} on {_observed(summary)}, alpha "
-        f"{summary['alpha']:g}, {summary['scaling'] or 'no'} scaling within queries"
-    )
+    table, is_trees = facts(), "importances" in summary
+    size = size_in_words(summary) if is_trees else f"alpha {summary['alpha']:g}"
+    model = f"{summary['model']}: {summary['estimator']} on {_observed(summary)}, {size}"
     table.add_row("model", Text(model))
+    if not summary["is_servable"]:
+        table.add_row(
+            "serving",
+            f"cannot be exported: {summary['scaling']} scaling needs all documents of a "
+            "query; --scaling none can",
+        )
     for name, data in summary["data"].items():
         table.add_row(name, _data_in_words(data))
         counts = [f"{grade}: {count}" for grade, count in data["grades"].items()]
         table.add_row("", f"grades {', '.join(counts)}")
     table.add_row("learned from", _observations_in_words(summary))
-    add_ending(table, summary)
+    add = add_growth if is_trees else add_ending
+    add(table, summary)
     console.print(table)
     if summary["measures"]:
         console.print("\n[bold]measures, mean over queries[/bold]")
@@ -83,7 +97,8 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         n_splits = summary["n_splits"]
         where = f"{n_splits} folds" if n_splits > 1 else "the validation file"
         title = f"{summary['scoring']} on {where}"
-    show_path(console, summary, title)
+    show = show_trees if is_trees else show_path
+    show(console, summary, title)
 
 
 def show_evaluation(console: Console, summary: dict[str, Any]) -> None:

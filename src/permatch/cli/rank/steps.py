@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from permatch._estimators import find_estimator
+from permatch._estimators import Kind, find_estimator
 from permatch._types import FloatArray
 from permatch.cli.shared.steps import load_kind
 from permatch.errors import FeatureIndexError, InvalidQueriesError
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 1 << 20
 
 
-def new_ranker(estimator: str, options: dict[str, Any], *, is_search: bool) -> Any:
-    """Return an estimator by its name on the command line, or its search."""
-    kind = find_estimator("rank", estimator, is_search=is_search)
+def new_ranker(
+    estimator: str, made_by: Kind, options: dict[str, Any], *, is_search: bool
+) -> Any:
+    """Return an estimator by its name on the command line, or its search.
+
+    `made_by` is what its scores are made by.
+    """
+    kind = find_estimator("rank", estimator, is_search=is_search, kind=made_by)
     return kind(**{name: options[name] for name in kind().get_params() if name in options})
 
 
@@ -39,7 +44,8 @@ def find_parts(
     columns: "Columns", elsewhere: "Elsewhere", n_features: int | None, path: str
 ) -> tuple[Any, Any, Any]:
     """Return X, y and qid of a folder that is read from disk or by a cluster."""
-    from permatch.distributed.sources import Roles, list_files
+    from permatch._tables import Roles
+    from permatch.distributed.sources import list_files
 
     if n_features is not None:
         raise typer.BadParameter(
@@ -77,13 +83,20 @@ def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
                 "fit it again with --n-features."
             )
             raise FeatureIndexError(err.problem, advice) from err
-    everything = np.ones(n_features)
-    if any(np.any(getattr(model, "coef_", everything)[highest:]) for model in models):
+    if any(np.any(_what_counts(model)[highest:]) for model in models):
         typer.echo(
             f"note: {name} has no feature beyond {highest}, the model has {n_features}; "
             "missing features are 0.",
             err=True,
         )
+
+
+def _what_counts(model: "BaseRanker") -> FloatArray:
+    """Return a number per feature, 0 if the model does not look at it."""
+    for name in ("coef_", "feature_importances_"):
+        if hasattr(model, name):
+            return getattr(model, name)
+    return np.ones(model.n_features_in_)
 
 
 def check_same_features(paths: list[Path], models: "list[BaseRanker]") -> None:

@@ -81,6 +81,26 @@ def shuffled_splits(
     return found
 
 
+def forward_splits(
+    n_all: int, things: str, n_folds: int, *, is_search: bool
+) -> list[Split]:
+    """Split in order: a part tests, those before it train, and the last chooses alpha."""
+    n_first = 2 if is_search else 1
+    if not 2 <= n_folds <= n_all - n_first:
+        raise InvalidOptionError(
+            f"--folds must be at least 2, and with --in-order at most the number of "
+            f"{things}, {n_all}, less {n_first} that only "
+            f"{'train or choose alpha' if is_search else 'train'}; got {n_folds}."
+        )
+    parts = np.array_split(np.arange(n_all), n_folds + n_first)
+    found = []
+    for k, test in enumerate(parts[n_first:]):
+        before = parts[: k + n_first]
+        held_out = before.pop() if is_search else test[:0]
+        found.append(Split(str(k + 1), np.concatenate(before), held_out, test))
+    return found
+
+
 def run_folds(
     folds: Sequence[Part], run: Callable[[Part], dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -109,10 +129,23 @@ def describe_fold(
         "n_train": n_train,
         "n_validation": n_validation,
         "n_test": n_test,
-        "alpha": float(getattr(model, "alpha_", model.get_params().get("alpha"))),
+        **_chosen(model),
         "is_converged": bool(model.is_converged_),
         "measures": measures,
     }
+
+
+def _chosen(model: Any) -> dict[str, float]:
+    """Return what was chosen for a model, or given: alpha, or leaves and trees."""
+    if hasattr(model, "trees_"):
+        leaves = getattr(model, "num_leaves_", model.num_leaves)
+        return {"leaves": int(leaves), "trees": int(model.n_rounds_)}
+    return {"alpha": float(getattr(model, "alpha_", model.get_params().get("alpha")))}
+
+
+def _choices(row: dict[str, Any]) -> list[str]:
+    """Return the names of what is chosen."""
+    return [name for name in ("alpha", "leaves", "trees") if name in row]
 
 
 def report_folds(
@@ -149,7 +182,8 @@ def _describe_folds(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _fold_rows(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
     """Yield a header and a row per fold."""
-    heads = ["fold", "n_train", "n_validation", "n_test", "alpha", "is_converged"]
+    sizes = ["fold", "n_train", "n_validation", "n_test"]
+    heads = [*sizes, *_choices(rows[0]), "is_converged"]
     yield [*heads, *rows[0]["measures"]]
     for row in rows:
         yield [*(row[name] for name in heads), *row["measures"].values()]
@@ -159,16 +193,19 @@ def show_folds(
     console: Console, summary: dict[str, Any], things: str, names: dict[str, str]
 ) -> None:
     """Print a cross-validation for people, measures under the given names."""
-    table = plain_table("fold", things, "alpha", *names.values())
+    chosen = _choices(summary["folds"][0])
+    table = plain_table("fold", things, *chosen, *names.values())
     for row in summary["folds"]:
-        cells = [number(row["measures"][name]) for name in names]
-        table.add_row(row["fold"], str(row["n_test"]), f"{row['alpha']:g}", *cells)
+        cells = [f"{row[name]:g}" for name in chosen]
+        cells += [number(row["measures"][name]) for name in names]
+        table.add_row(row["fold"], str(row["n_test"]), *cells)
     means = [number(summary["mean"][name]) for name in names]
-    table.add_row("mean", "", "", *means, style="bold")
-    table.add_row("spread", "", "", *(number(summary["spread"][name]) for name in names))
+    blank = [""] * (1 + len(chosen))
+    table.add_row("mean", *blank, *means, style="bold")
+    table.add_row("spread", *blank, *(number(summary["spread"][name]) for name in names))
     console.print(table)
     how = "chosen on its validation part" if summary["is_search"] else "given"
     console.print(
-        f"\n{summary['estimator']}: measures on the test part of every fold, alpha {how}. "
-        "Spread: standard deviation over folds."
+        f"\n{summary['estimator']}: measures on the test part of every fold, "
+        f"{' and '.join(chosen)} {how}. Spread: standard deviation over folds."
     )

@@ -278,6 +278,12 @@ class Elsewhere:
         """Whether the data stay where they are."""
         return self.from_disk or self.dask is not None
 
+    def refuse(self, why: str) -> None:
+        """Refuse data that are not held in memory."""
+        if self.is_used:
+            name = "--from-disk" if self.from_disk else "--dask"
+            raise typer.BadParameter(f"{name} is not possible: {why}. Drop it.")
+
     def check(self, *sources: str | None) -> None:
         """Refuse folders that would have to be held in memory, and standard input."""
         if self.from_disk and self.dask is not None:

@@ -196,6 +196,7 @@ def leave_early(model: Any, path: Path) -> NoReturn:
     """Save an interrupted fit if it has coefficients, say so, and exit."""
     coef = getattr(model, "coef_", np.zeros(0))
     is_begun = coef.any() or getattr(model, "unmatched_intercept_", 0.0) != 0.0
+    is_begun = is_begun or hasattr(model, "trees_")
     if not is_begun or not hasattr(model, "feature_names_"):
         typer.echo(
             "interrupted before the first step; there is no model yet, and nothing was "
@@ -211,6 +212,11 @@ def leave_early(model: Any, path: Path) -> NoReturn:
 
 def _when(model: Any) -> str:
     """Say how far an interrupted fit came."""
+    if hasattr(model, "trees_"):
+        if not hasattr(model, "cv_results_"):
+            return f"after {plural(len(model.history_), 'round')}"
+        tried = model.cv_results_["num_leaves"].tolist()
+        return f"after trying {', '.join(map(str, tried))} leaves"
     if not hasattr(model, "cv_results_"):
         return f"after {plural(int(model.n_iter_), 'step')}"
     n_done = len(model.cv_results_["alphas"])

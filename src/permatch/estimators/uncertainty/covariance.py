@@ -1,12 +1,13 @@
 """The covariance of estimated coefficients from derivatives at the optimum.
 
-The objective is ``alpha/2 |w|^2 + sum_k share_k loss_k(w)`` over units k, graphs or
+The objective is ``alpha/2 |w - prior|^2 + sum_k share_k loss_k(w)`` over units k, graphs or
 queries, with shares that sum to one, H its Hessian at the optimum w, and n the number of
 units.
 
     laplace    (n H)^-1: n times the objective is minus the logarithm of the posterior
     sandwich   H^-1 (B + alpha/n) H^-1,  B = C/(C-1) sum over clusters c of s_c s_c'
-               s_c = sum over the units of c of share_k (gradient of loss_k + alpha w)
+               s_c = sum over the units of c of share_k (gradient of loss_k
+                     + alpha (w - prior))
 
 The sum of the s_c is the gradient, 0.  B is the variance of the gradient whatever the
 units of a cluster have in common; where the model is right and units are independent it is
@@ -25,8 +26,9 @@ from permatch.errors import InvalidOptionError, PrecisionError
 # Of the largest eigenvalue, with every parameter in its own unit.
 _SINGULAR = 1e-12
 # Of the largest second derivative, and of 1, with every feature divided by its spread:
-# what is less is rounding, as of a feature that is constant.
-_NOTHING = 1e-12
+# what is less is rounding, as of a feature that is constant; the profile form of lists has
+# few digits there.
+_NOTHING = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +41,7 @@ class Derivatives:
     gradients: FloatArray  # of every unit, weighted by its share, without penalty, (n, p)
     shares: FloatArray  # of the units, (n,)
     penalties: FloatArray  # alpha, or 0 where there is no penalty, (p,)
+    prior: FloatArray | float = 0.0  # what the penalty draws to, (p,)
     is_free: BoolArray  # whether the parameter may change, (p,)
     spread: FloatArray | float = 1.0  # of the features, in the scale of the parameters
     method: str = "exact"  # of the second derivatives
@@ -48,17 +51,21 @@ class Derivatives:
     @property
     def loss(self) -> float:
         """The mean loss, without the penalty."""
-        return self.value - 0.5 * float(self.penalties @ self.params**2)
+        return self.value - 0.5 * float(self.penalties @ (self.params - self.prior) ** 2)
 
     @property
     def gradient(self) -> FloatArray:
         """The gradient of the objective, 0 at an optimum, (p,)."""
-        return self.gradients.sum(axis=0) + self.penalties * self.params
+        return self.gradients.sum(axis=0) + self._pull
 
     @property
     def scores(self) -> FloatArray:
         """The gradient of every unit, the penalty divided among them, (n, p)."""
-        return self.gradients + np.outer(self.shares, self.penalties * self.params)
+        return self.gradients + np.outer(self.shares, self._pull)
+
+    @property
+    def _pull(self) -> FloatArray:
+        return self.penalties * (self.params - self.prior)
 
 
 def laplace(found: Derivatives, inverse: FloatArray, nobs: float) -> FloatArray:

@@ -17,6 +17,7 @@ from permatch.estimators.uncertainty.covariance import (
     sandwich,
 )
 from permatch.estimators.uncertainty.posterior import Posterior
+from permatch.queries import find_missing
 
 COV_TYPES = ("sandwich", "laplace")
 
@@ -112,13 +113,15 @@ def number_clusters(clusters: Any, n_units: int, units: str) -> IntArray:
             f"clusters must have one label for each of the {n_units} {units}; got shape "
             f"{found.shape}."
         )
+    is_missing = find_missing(found)
+    if is_missing.any():
+        first = int(np.argmax(is_missing))
+        raise InvalidOptionError(
+            f"clusters must not be missing; that of {units[:-1]} {first} is "
+            f"{found[first]}. Give it a cluster of its own."
+        )
     if found.dtype.kind == "O":
         found = found.astype(str)
-    if found.dtype.kind == "f" and np.isnan(found).any():
-        raise InvalidOptionError(
-            f"clusters must not be missing; that of {units[:-1]} "
-            f"{int(np.argmax(np.isnan(found)))} is NaN. Give it a cluster of its own."
-        )
     return np.unique(found, return_inverse=True)[1].reshape(-1)
 
 

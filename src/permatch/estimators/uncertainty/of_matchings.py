@@ -4,6 +4,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from permatch._blas import one_blas_thread
 from permatch._parallel import Job
 from permatch._types import FloatArray, IntArray, Seed
 from permatch._validation import check_jobs
@@ -40,6 +41,7 @@ class MatchingInference:
     posterior_: Posterior
     log_evidence_: float
 
+    @one_blas_thread()
     def inference(
         self: Any,
         graphs: Any,
@@ -110,9 +112,10 @@ class MatchingInference:
 
     def _given(self: Any, graphs: Any, matchings: Any, sample_weight: Any) -> Data:
         """Return the training data of a fitted model, in memory or in parts."""
+        self._check_fitted()
+        self._names = self.feature_names_
         if not is_in_parts(graphs):
             return self._data_set(graphs, matchings, sample_weight)
-        self._check_fitted()
         named = self.columns_ if matchings is None else matchings
         data, _ = self._open(graphs, named, sample_weight, self.feature_names_)
         return data
@@ -137,6 +140,7 @@ class MatchingInference:
         n_draws: int = 0,
         rng: Seed = 0,
     ) -> list[MarginalIntervals]: ...
+    @one_blas_thread()
     def predict_marginals(
         self: Any,
         graphs: Any,

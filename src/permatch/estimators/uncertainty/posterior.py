@@ -181,13 +181,17 @@ class Posterior:
         self._require_no_penalty("Wald tests")
         rows = self._contrasts(contrasts)
         spread = rows @ self.covariance @ rows.T
+        # Parameters may differ by many orders of magnitude: correlations are compared.
+        sizes = np.sqrt(np.maximum(np.diag(spread), 0.0))
+        sizes[sizes == 0.0] = 1.0
+        spread = spread / np.outer(sizes, sizes)
         rank = int(np.linalg.matrix_rank(spread, hermitian=True))
         if rank < len(rows):
             raise InvalidOptionError(
                 "contrasts must be independent and touch no parameter at a bound; the "
                 f"{len(rows)} given have a covariance of rank {rank}. Drop some."
             )
-        means = rows @ self.params
+        means = rows @ self.params / sizes
         statistic = float(means @ np.linalg.solve(spread, means))
         return statistic, rank, float(stats.chi2.sf(statistic, rank))
 
@@ -313,7 +317,8 @@ class Posterior:
     def _contrasts(self, contrasts: Any) -> FloatArray:
         if isinstance(contrasts, str):
             contrasts = [contrasts]
-        if isinstance(contrasts, Sequence) and all(isinstance(c, str) for c in contrasts):
+        is_listed = isinstance(contrasts, Sequence) and len(contrasts) > 0
+        if is_listed and all(isinstance(c, str) for c in contrasts):
             unknown = [name for name in contrasts if name not in self.names]
             if unknown:
                 raise InvalidOptionError(

@@ -30,6 +30,7 @@ from permatch.kernels.ranking.levels import (
 )
 from permatch.kernels.ranking.levels_dp import count_cells, draw_levels, fill_forward
 from permatch.kernels.ranking.levels_draw import reject_levels
+from permatch.kernels.ranking.levels_fourier import EXACT_TO
 from permatch.kernels.ranking.levels_tilt import padded
 
 #: A Fourier sum over R levels has about this many points to the power R - 1.
@@ -286,5 +287,5 @@ def _infer_list(
     )
     forms, flat, losses = np.array([form]), marginals.reshape(-1), np.empty(1)
     tilt_queries(scores, lists, forms, 0, 1, flat, losses)
-    count_queries(lists, forms, 0, 1, flat, losses, np.empty(0))
+    count_queries(lists, forms, 0, 1, flat, losses, np.empty(0), EXACT_TO)
     return float(losses[0]), marginals

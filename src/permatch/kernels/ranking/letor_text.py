@@ -2,6 +2,8 @@
 
     grade qid:ID index:value index:value ... # comment
 
+Files of LightGBM leave out ``qid:ID``; some number the features from 0.
+
 A decimal of at most 2^53 in digits and at most 22 in powers of ten is the exact quotient or
 product of two float64 numbers, so one rounding gives the nearest float64, as `float` would.
 Other numbers are left to `float`: they are listed as hard.  A line that is not of the plain
@@ -28,10 +30,12 @@ _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 
 
 @njit(cache=True, nogil=True)
-def scan_lines(text, at, n_rows, n_entries, n_hard, grades, ids, docs, places,
-               row_ends, columns, values, hard, powers):  # fmt: skip
+def scan_lines(text, at, n_rows, n_entries, n_hard, grades, ids, docs, places, row_ends,
+               columns, values, hard, powers, has_queries, base):  # fmt: skip
     """Read lines from byte `at` on, until the text ends or a line is unusual.
 
+    `has_queries` says whether lines name their query, and `base` what the first feature is
+    numbered.
     Row r gets ``grades[r]``, the byte ranges ``ids[r]`` and ``docs[r]`` of the ids of its
     query and document, and ``places[r]``, where its line begins; its entries end at
     ``row_ends[r]``.  A row of `hard` is an entry and the byte range of its number.  Return
@@ -55,23 +59,26 @@ def scan_lines(text, at, n_rows, n_entries, n_hard, grades, ids, docs, places,
         is_usual = 0 <= grade < 10 and at < size and _is_blank(text[at])
         # the query
         at = _skip_blanks(text, at)
-        is_usual = is_usual and _starts_with(text, at, _QID)
-        at += 4
         begin = at
-        at = _word_end(text, at)
-        if not is_usual or at == begin:
+        if has_queries:
+            is_usual = is_usual and _starts_with(text, at, _QID)
+            begin = at + 4
+            at = _word_end(text, begin)
+            is_usual = is_usual and at > begin
+        if not is_usual:
             return UNUSUAL, line, n_rows, n_entries, n_hard
         ids[n_rows, 0] = begin
         ids[n_rows, 1] = at
         # the features
-        last = 0
+        last = base - 1
         at = _skip_blanks(text, at)
         while at < size and text[at] != _NEWLINE and text[at] != _HASH:
             index = 0
+            first = at
             while at < size and _ZERO <= text[at] < _ZERO + 10 and index <= MAX_FEATURES:
                 index = 10 * index + np.int64(text[at]) - _ZERO
                 at += 1
-            if index <= last or index > MAX_FEATURES or at >= size:
+            if at == first or index <= last or index > MAX_FEATURES or at >= size:
                 is_usual = False
                 break
             if text[at] != _COLON:
@@ -86,7 +93,7 @@ def scan_lines(text, at, n_rows, n_entries, n_hard, grades, ids, docs, places,
                 hard[n_hard, 1] = begin
                 hard[n_hard, 2] = at
                 n_hard += 1
-            columns[entry] = index - 1
+            columns[entry] = index - base
             values[entry] = value
             entry += 1
             at = _skip_blanks(text, at)

@@ -102,13 +102,14 @@ def tilt_queries(scores, lists, forms, first, last, marginals, losses):
 
 
 @njit(cache=True, nogil=True)
-def count_queries(lists, forms, first, last, marginals, losses, work):
+def count_queries(lists, forms, first, last, marginals, losses, work, exponent):
     """Turn tilted marginals into those given the counts, profile losses into exact ones.
 
-    Takes the recursion over counts or Fourier inversion, whichever is quicker; leaves
-    queries alone that are not exact.  Works in the array `work`, or in a longer one, and
-    returns it for the next call: where free memory goes back to the system at once, as on
-    the workers of Dask, a new array every time would be paged in again and again.
+    Takes the recursion over counts or Fourier inversion, whichever is quicker, the latter
+    with errors of about ``exp(-exponent)``; leaves queries alone that are not exact.  Works
+    in the array `work`, or in a longer one, and returns it for the next call: where free
+    memory goes back to the system at once, as on the workers of Dask, a new array every
+    time would be paged in again and again.
     """
     for q in range(first, last):
         if forms[q] != EXACT:
@@ -122,8 +123,8 @@ def count_queries(lists, forms, first, last, marginals, losses, work):
         covariance = np.empty((n_levels - 1, n_levels - 1))
         fill_covariance(products, covariance)
         periods = np.empty(n_levels - 1, np.int64)
-        fill_periods(covariance, n_of, periods)
-        n_points = expected_points(covariance, periods)
+        fill_periods(covariance, n_of, periods, exponent)
+        n_points = expected_points(covariance, periods, exponent)
         is_counted = count_cells(n_of) <= POINT_COST * n_points
         room = counting_room(n_of, n) if is_counted else fourier_room(n_of, n)
         if room > work.shape[0]:
@@ -131,7 +132,7 @@ def count_queries(lists, forms, first, last, marginals, losses, work):
         if is_counted:
             losses[q] += infer_by_counting(table, n_of, n, work)
         else:
-            losses[q] += infer_by_fourier(table, n_of, products, periods, n, work)
+            losses[q] += infer_by_fourier(table, n_of, products, periods, n, work, exponent)
     return work
 
 
@@ -149,6 +150,59 @@ def slope_queries(lists, forms, first, last, marginals, slopes):
             for i in range(n):
                 observed = levels[lists.places[begin + i]]
                 slopes[begin + i] += table[k, i] * (levels[k] - observed)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def derive_queries(lists, forms, first, last, marginals, slopes, variances):
+    """Fill the slopes of the documents and the second derivatives by single scores.
+
+    In the exact form these are the variances of the levels given the counts, in the profile
+    form the diagonal of what `curve_queries` fills; none is below 0.
+    """
+    for q in range(first, last):
+        begin, end = lists.starts[q], lists.starts[q + 1]
+        slopes[begin:end] = 0.0
+        variances[begin:end] = 0.0
+        if forms[q] == SKIPPED:
+            continue
+        n = end - begin
+        levels = lists.values[lists.level_starts[q] : lists.level_starts[q + 1]]
+        n_levels = levels.shape[0]
+        table = table_of(lists, marginals, first, q)
+        for k in range(n_levels):
+            for i in range(n):
+                slopes[begin + i] += table[k, i] * levels[k]
+        for k in range(n_levels):
+            for i in range(n):
+                away = levels[k] - slopes[begin + i]
+                variances[begin + i] += table[k, i] * away * away
+        if forms[q] == PROFILE:
+            lessen_by_counts(table, levels, slopes[begin:end], variances[begin:end])
+        for i in range(n):
+            slopes[begin + i] -= levels[lists.places[begin + i]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def lessen_by_counts(table, levels, means, variances):
+    """Subtract from the variances of levels what the tilt takes back when a score moves."""
+    n, n_levels = means.shape[0], levels.shape[0]
+    products = np.empty((n_levels, n_levels))
+    fill_products(table, n, products)
+    factor = np.empty((n_levels - 1, n_levels - 1))
+    fill_covariance(products, factor)
+    factor_in_place(factor)
+    loadings = np.empty((n_levels - 1, n))
+    for k in range(n_levels - 1):
+        for i in range(n):
+            loadings[k, i] = table[k + 1, i] * (levels[k + 1] - means[i])
+        for m in range(k):
+            for i in range(n):
+                loadings[k, i] -= factor[k, m] * loadings[m, i]
+        for i in range(n):
+            loadings[k, i] /= factor[k, k]
+            variances[i] -= loadings[k, i] * loadings[k, i]
+    for i in range(n):
+        variances[i] = max(variances[i], 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

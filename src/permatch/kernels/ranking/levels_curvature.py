@@ -25,7 +25,11 @@ import numpy as np
 from numba import njit
 
 from permatch.kernels.ranking.levels import table_of
-from permatch.kernels.ranking.levels_fourier import choose_points, fill_periods
+from permatch.kernels.ranking.levels_fourier import (
+    EXACT_TO,
+    choose_points,
+    fill_periods,
+)
 from permatch.kernels.ranking.levels_tilt import FAST, fill_covariance, fill_products
 
 #: The square of the smallest phi_i that is divided by.
@@ -106,8 +110,8 @@ def curve_list(table, means, counts, values, documents, total, own):
     covariance = np.empty((n_levels - 1, n_levels - 1))
     fill_covariance(products, covariance)
     periods = np.empty(n_levels - 1, np.int64)
-    fill_periods(covariance, counts, periods)
-    points, n_points = choose_points(products, periods)
+    fill_periods(covariance, counts, periods, EXACT_TO)
+    points, n_points = choose_points(products, periods, EXACT_TO)
     turns = np.ones(n_levels, np.complex128)
     ratios = np.empty(n, np.complex128)
     small = np.empty(n, np.int64)

@@ -16,8 +16,10 @@ Two bounds make this exact to rounding with few points, for lists of any length:
     |phi(x)|  <= exp(-sum_{l<m} S_lm (1 - cos(x_l - x_m))),   S_lm = sum_i p_il p_im
 
 (Bennett's inequality; x_0 = 0).  The first gives N_l, a few standard deviations; the second
-leaves out all points but those near 0.  Both errors are kept below 1e-14 of P(n).  With R
-levels some 20^(R-1) / 4 points are left.  Points come in pairs of conjugates; one is kept.
+leaves out all points but those near 0.  Both errors are kept below ``exp(-EXACT_TO)``,
+1e-14, of P(n), or below ``exp(-SINGLE_TO)``, 1e-7, for answers in single precision.  With R
+levels some 20^(R-1) / 4 points are left, or 10^(R-1) / 4.  Points come in pairs of
+conjugates; one is kept.
 
 Products without a document are products of those before it and those after it, as
 division by phi_i would fail where that is 0.  Tiles of `TILE` points run through all
@@ -33,12 +35,15 @@ from permatch.kernels.intrinsics import WIDTH, load, splat, store, total
 from permatch.kernels.ranking.levels_tilt import factor_in_place
 
 TILE = 2 * WIDTH
-EXPONENT = 32.0  # exp(-32) is 1e-14
+EXACT_TO, SINGLE_TO = 32.0, 16.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_periods(covariance, counts, periods):
-    """Fill the number of grid points of every axis, odd, so that aliases are negligible."""
+def fill_periods(covariance, counts, periods, exponent):
+    """Fill the number of grid points of every axis, odd, so that aliases are negligible.
+
+    They are at most about ``exp(-exponent)``.
+    """
     n_documents = counts.sum()
     for k in range(covariance.shape[0]):
         variance = covariance[k, k]
@@ -48,21 +53,21 @@ def fill_periods(covariance, counts, periods):
         period = 1
         while period < longest:
             log_ratio = math.log1p(period / max(variance, 1e-300))
-            if (variance + period) * log_ratio - period >= EXPONENT:
+            if (variance + period) * log_ratio - period >= exponent:
                 break
             period += 1
         periods[k] = period | 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def expected_points(covariance, periods):
+def expected_points(covariance, periods, exponent):
     """Return about how many points will be kept, from the volume of an ellipsoid."""
     size = covariance.shape[0]
     factor = covariance.copy()
     factor_in_place(factor)
     volume, full = 1.0, 1.0
     for k in range(size):
-        volume *= math.sqrt(2.0 * EXPONENT) * periods[k] / (2.0 * math.pi * factor[k, k])
+        volume *= math.sqrt(2.0 * exponent) * periods[k] / (2.0 * math.pi * factor[k, k])
         full *= periods[k]
     ball = 2.0 if size % 2 else 1.0
     for k in range(2 + size % 2, size + 1, 2):
@@ -71,7 +76,7 @@ def expected_points(covariance, periods):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def choose_points(products, periods):
+def choose_points(products, periods, exponent):
     """Return the kept grid points as whole numbers, the origin first, and their number."""
     size = periods.shape[0]
     most = periods.max()
@@ -94,7 +99,7 @@ def choose_points(products, periods):
             for m in range(k):
                 aligned = c * cosines[m, here[m]] + s * sines[m, here[m]]
                 decay += products[k + 1, m + 1] * (1.0 - aligned)
-        if decay < EXPONENT:
+        if decay < exponent:
             if n_points == capacity:
                 larger = np.empty((2 * capacity, size), np.int64)
                 larger[:capacity] = points
@@ -204,14 +209,14 @@ def fourier_room(counts, n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def infer_by_fourier(marginals, counts, products, periods, n, work):
+def infer_by_fourier(marginals, counts, products, periods, n, work, exponent):
     """Turn the marginals p_il of `n` documents into those given the counts.
 
     Returns the log-probability of the counts.  `products` are ``S_lm``, `periods` what
-    `fill_periods` gave; `work` has `fourier_room`.
+    `fill_periods` gave for the same `exponent`; `work` has `fourier_room`.
     """
     size = periods.shape[0]
-    points, n_points = choose_points(products, periods)
+    points, n_points = choose_points(products, periods, exponent)
     n_tiles = (n_points + TILE - 1) // TILE
     circles = np.zeros((n_tiles, size, 2, TILE))
     starts = np.zeros((n_tiles, 2, TILE))
