@@ -130,11 +130,11 @@ def _write_tables(folder, rng):
     from permatch.estimators import MAPMatching
 
     lines = ["graph,left,right,label,age,distance"]
-    for graph in ("monday", "tuesday", "g3", "g4", "g5", "g6"):
+    for graph in ("monday", "tuesday", *(f"g{k}" for k in range(3, 9))):
         for i, j in np.ndindex(3, 3):
             age, distance = rng.normal(size=2) + [0.0, float(i != j)]
             lines.append(f"{graph},a{i},b{j},{int(i == j)},{age:.3f},{distance:.3f}")
-    for name in ("train", "valid", "test", "new"):
+    for name in ("train", "valid", "test", "new", "frames"):
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     text = "\n".join(lines).replace("graph,left,right", "graph,id_l,id_r") + "\n"
     (folder / "ids.csv").write_text(text)

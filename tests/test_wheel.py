@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("hatchling", reason="builds the wheel (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
-# It holds 1.0 MB: source as written, docstrings and the one CUDA source included, and the
+# It holds 1.1 MB: source as written, docstrings and the one CUDA source included, and the
 # index of it all. That is 2.6 KB a module; nothing else is large. There is room for growth,
 # not for data.
-MAX_BYTES = 1_100_000
+MAX_BYTES = 1_300_000
 SHIPPED = (".py", ".js", ".css", ".csv", ".cu", ".md", "py.typed")
 OK = 0
 
@@ -148,7 +148,8 @@ def test_core_dependencies_are_those_of_the_project(wheel):
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         text = archive.read(name).decode()
     required = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", text, flags=re.MULTILINE)
-    core = {"numpy", "scipy", "numba", "clarabel", "scikit-learn", "typer", "rich"}
+    core = {"numpy", "scipy", "numba", "clarabel", "scikit-learn", "threadpoolctl"}
+    core |= {"typer", "rich"}
     assert set(required) == core
 
 

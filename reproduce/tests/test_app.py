@@ -63,10 +63,11 @@ def test_every_experiment_has_examples():
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_examples_are_understood(line, tmp_path):
+def test_examples_are_understood(line, tmp_path, monkeypatch):
     assert line.startswith(PROGRAM)
-    for name in ("data", "letor"):
+    for name in ("data", "letor", "cats"):
         (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
     words = [word.replace("~", str(tmp_path)) for word in shlex.split(line)[3:]]
     assert len(call(words)) == ("--help" not in words)
 

@@ -317,7 +317,7 @@ FAILURES = [
     ("rank fit words.txt -m new", "words.txt, line 1: a line must begin with its grade"),
     ("rank fit flat.txt -m new", "Check the grades, query ids and weights."),
     ("rank fit queryless.txt -m new", "Add 'qid:' and an id"),
-    ("rank fit parted.txt -m new", "or give each query its own id."),
+    ("rank predict r.json parted.txt", "give each query its own id, or read the"),
     ("rank fit lists.txt -m new --n-features 1", "Give a larger --n-features"),
     ("rank fit lists.txt -m new --cv --folds 11", "--folds must be at most the number of"),
     ("rank fit lists.txt -m new --feature-names name.txt", "feature_names must be 2"),

@@ -228,6 +228,7 @@ def test_the_command_line_on_a_cluster(client, cluster, tmp_path):
         for where in (["--dask", cluster.scheduler_address], ["--from-disk"]):
             model = tmp_path / "model.json"
             options = ["rank", "fit", str(folder), "-m", str(model), "--alpha", "0.1"]
+            options += ["--scaling", "minmax"]
             done = CliRunner().invoke(app, [*options, *where])
             assert done.exit_code == 0, done.output
             np.testing.assert_allclose(pm.load(model).coef_, held.coef_, rtol=0, atol=1e-9)

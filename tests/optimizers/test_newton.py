@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 
 from permatch.optimizers import minimize, minimize_newton
+from permatch.optimizers.newton import cholesky_solve
 
 TOL = 1e-8
 
@@ -180,3 +181,16 @@ def test_nothing_to_choose():
     optimum = minimize_newton(lambda x: (1.5, x), lambda x: np.eye(0), np.zeros(0))
     assert optimum.is_converged
     assert optimum.value == 1.5
+
+
+@pytest.mark.parametrize("rank", [0, 2, 3])
+def test_singular_matrices_are_solved_where_they_can_be(rank, rng):
+    # positive only up to rounding: what solutions there are must be found
+    root = rng.normal(size=(4, rank))
+    matrix, wanted = root @ root.T, root @ rng.normal(size=rank)
+    found = cholesky_solve(matrix, wanted)
+    np.testing.assert_allclose(matrix @ found, wanted, atol=1e-6)
+
+
+def test_no_solution_of_what_is_not_finite():
+    assert np.isnan(cholesky_solve(np.full((2, 2), np.nan), np.ones(2))).all()

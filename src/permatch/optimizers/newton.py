@@ -227,7 +227,7 @@ def cholesky_solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     _, found, failure = _lapack.dposv(matrix, vector, lower=1)
     if not failure:
         return found
-    factor = _factorise(matrix, np.zeros(len(vector), dtype=bool))
+    factor = _factorise(matrix)
     if factor is None:
         return np.full_like(vector, np.nan)
     return linalg.cho_solve(factor, vector, check_finite=False)

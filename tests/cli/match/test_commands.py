@@ -712,8 +712,8 @@ def test_ctrl_c_before_the_first_step_writes_nothing(
 @pytest.mark.parametrize(
     ("n_evaluations", "words"),
     [
-        (6, "within the first alpha, 10, fitted to one of the folds"),
-        (60, "alphas"),
+        (3, "within the first alpha, 10, fitted to one of the folds"),
+        (15, "alphas"),
         (None, "after 6 alphas"),  # the first of the last fit, to all data
     ],
 )

@@ -809,11 +809,10 @@ def test_wrong_usage_exits_with_2_and_writes_nothing(
         ("", "at least one line"),
         ("1 1:2\n", "line 1: a line must name its query"),
         ("x qid:1 1:2\n", "line 1"),
-        ("1 qid:1 1:2\n0 qid:2 1:1\n0 qid:1 1:1\n", "line 3"),
         ("1 qid:1 1:nan\n", "line 1"),
         ("1 qid:1 1:1\n1 qid:1 1:2\n", "documents of different grades"),
     ],
-    ids=["empty", "no query", "no grade", "query comes back", "nan", "one grade"],
+    ids=["empty", "no query", "no grade", "nan", "one grade"],
 )
 def test_bad_files_fail_in_one_line_and_leave_the_old_model(call, tmp_path, text, message):
     train, model = tmp_path / "train.txt", tmp_path / "model.json"
@@ -908,7 +907,7 @@ def test_ctrl_c_before_the_first_step_writes_nothing(
 
 
 def test_ctrl_c_while_cross_validating(call, files, tmp_path, interrupt_after):
-    interrupt_after(30)
+    interrupt_after(6)
     result = call("cv", files[0], "--alphas", "10,1", "--out", tmp_path / "folds.csv")
     assert result.exit_code == INTERRUPTED
     assert result.stderr == "interrupted; nothing was written.\n"
