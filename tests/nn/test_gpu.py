@@ -50,7 +50,7 @@ def test_forbidden_edges_have_no_gradient():
     checks.forbidden_edges_have_no_gradient(CUDA)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_transforms():
     checks.transforms_work(CUDA)
 
