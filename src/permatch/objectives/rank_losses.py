@@ -17,6 +17,7 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_choice, check_count, refuse_masked
 from permatch.errors import GradeError, InvalidOptionError
 from permatch.objectives.pairs import PairLikelihood
+from permatch.objectives.position_levels import PositionLevels
 from permatch.objectives.rank_margin import (
     ListHinge,
     RankLoss,
@@ -36,6 +37,7 @@ from permatch.objectives.subsets import (
     draw_subsets,
     nothing_left,
 )
+from permatch.objectives.weighted_lists import CopiedLoss, copy_queries
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.queries import LARGEST_GRADE, QuerySet
 
@@ -52,6 +54,7 @@ class ObservedLoss:
     shards: Shards  # pairs of queries and a `permatch.objectives.ranking.ScoreLoss`
     n_observations: int  # number of subsets, pairs or lists in the mean
     weigh: Callable[[], FloatArray]  # returns the weight of every query, in all one
+    total_weight: float  # sum of the weights given to the queries in it
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
     has_kinks: bool = False  # whether slopes are subgradients
     has_forms: bool = False  # whether the losses are those of whole lists
@@ -108,13 +111,14 @@ def ranking_likelihood(
     if size != "all":
         refuse_option("levels", levels, "grades", size, "'all'")
         refuse_option("form", form, "auto", size, "'all'")
-    if size in ("all", "pairs"):
-        refuse_option("position_weights", position_weights, None, size, "subsets")
+    if size == "pairs":
+        refuse_option("position_weights", position_weights, None, size, "lists and subsets")
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     known = count_grades(shards)
     if size == "all":
-        own = form, is_single
-        return _whole_lists(shards, known, levels, query_weight, own, n_jobs)
+        levels = _check_leveller(levels, position_weights, known)
+        seen = _Lists(levels, form, is_single)
+        return _whole_lists(shards, known, seen, query_weight, n_jobs)
     if size == "pairs":
         fitted = _even_levels(np.array([1.0, 0.0]))
         return _observe(shards, _Pairs(), query_weight, n_jobs, fitted=fitted)
@@ -159,14 +163,14 @@ def _observe(
 ) -> ObservedLoss:
     """Return the loss of what is seen of every query, weighted."""
     check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
-    n_queries, n_observations, total = shards.total(_count, seen, query_weight)
+    n_queries, n_observations, total, given = shards.total(_count, seen, query_weight)
     if not n_observations and isinstance(seen, _Subsets):
         raise nothing_left(seen.drawn.size, seen.drawn.most_grades, n_queries)
     if not total > 0.0:
         raise no_grades(n_queries)
     pairs = shards.keep(_lose, seen, query_weight, total, n_jobs)
     weigh = partial(_weigh, shards, seen, query_weight, total)
-    return ObservedLoss(pairs, int(n_observations), weigh, **more)
+    return ObservedLoss(pairs, int(n_observations), weigh, float(given), **more)
 
 
 def _weigh(shards: Shards, seen: "_Seen", query_weight: str, total: float) -> FloatArray:
@@ -176,25 +180,35 @@ def _weigh(shards: Shards, seen: "_Seen", query_weight: str, total: float) -> Fl
 
 @light
 def _weights(queries: QuerySet, seen: "_Seen", query_weight: str) -> FloatArray:
-    return weigh_queries(queries, seen.counts(queries), query_weight)
+    copies = copy_queries(queries)
+    own = copies.queries
+    return copies.add_up(weigh_queries(own, seen.counts(own), query_weight))
 
 
 @light
-def _count(queries: QuerySet, seen: "_Seen", query_weight: str) -> tuple[int, float, float]:
-    counts = seen.counts(queries)
-    weights = weigh_queries(queries, counts, query_weight)
-    return queries.n_queries, counts.sum(), weights.sum()
+def _count(
+    queries: QuerySet, seen: "_Seen", query_weight: str
+) -> tuple[int, float, float, float]:
+    copies = copy_queries(queries)
+    own = copies.queries
+    counts = seen.counts(own)
+    total = weigh_queries(own, counts, query_weight).sum()
+    n_observations = copies.most(counts).sum()
+    return queries.n_queries, n_observations, total, own.weights[counts > 0].sum()
 
 
 @light
 def _lose(
     queries: QuerySet, seen: "_Seen", query_weight: str, total: float, n_jobs: int
 ) -> Any:
-    counts = seen.counts(queries)
+    copies = copy_queries(queries)
+    own = copies.queries
+    counts = seen.counts(own)
     if not counts.any():
         return _NoLoss(queries.n_documents)
-    weights = weigh_queries(queries, counts, query_weight) / total
-    return seen.loss(queries, weights, n_jobs)
+    weights = weigh_queries(own, counts, query_weight) / total
+    loss = seen.loss(own, weights, n_jobs)
+    return loss if copies.rows is None else CopiedLoss(loss, copies)
 
 
 class _NoLoss:
@@ -232,20 +246,35 @@ class _Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class _Lists(_Seen):
-    """Whole lists, by the level of every grade."""
+class GradeLevels:
+    """Levels by grade; grades of equal level are one to the model."""
 
     codes: IntArray
     values: FloatArray
+
+    def of_grades(self, queries: QuerySet, counts: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the kind of every document, (n,), and the level of every kind."""
+        return self.codes[queries.grades], self.values
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists(_Seen):
+    """Whole lists, by the level of every grade."""
+
+    levels: GradeLevels | PositionLevels
     form: str
     is_single: bool
 
     def counts(self, queries: QuerySet) -> BoolArray:
-        return has_grades(queries, self.codes[queries.grades])
+        kinds, _ = self._levels_of(queries)
+        return has_grades(queries, kinds)
+
+    def _levels_of(self, queries: QuerySet) -> tuple[IntArray, FloatArray]:
+        return self.levels.of_grades(queries, count_kinds(queries, queries.grades))
 
     def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
-        kinds = self.codes[queries.grades]
-        own = queries.starts, kinds, self.values, weights
+        kinds, levels = self._levels_of(queries)
+        own = queries.starts, kinds, levels, weights
         how: Any = {"form": self.form, "is_single": self.is_single}
         return WholeListLikelihood(*own, **how, n_jobs=n_jobs)
 
@@ -431,25 +460,35 @@ def check_levels(levels: Any, largest_grade: int) -> FloatArray:
     return found
 
 
+def _check_leveller(
+    levels: Any, position_weights: Any, known: GradeCounts
+) -> GradeLevels | PositionLevels:
+    """Return what gives the grades of whole lists their levels."""
+    if position_weights is None:
+        by_grade = check_levels(levels, known.largest)
+        values, codes = np.unique(by_grade, return_inverse=True)
+        return GradeLevels(codes, values)
+    if not isinstance(levels, str) or levels != "grades":
+        raise InvalidOptionError(
+            "levels have no effect with position_weights, which give every grade the mean "
+            f"weight of its positions; got levels={levels!r}. Drop one of the two."
+        )
+    return PositionLevels.of(position_weights)
+
+
 def _whole_lists(
-    shards: Shards,
-    known: GradeCounts,
-    levels: Any,
-    query_weight: str,
-    form: tuple[str, bool],
-    n_jobs: int,
+    shards: Shards, known: GradeCounts, seen: _Lists, query_weight: str, n_jobs: int
 ) -> ObservedLoss:
-    by_grade = check_levels(levels, known.largest)
-    # Grades of equal level are one to the model.
-    values, codes = np.unique(by_grade, return_inverse=True)
-    seen = _Lists(codes, values, *form)
     observed = _observe(shards, seen, query_weight, n_jobs, has_forms=True)
-    n_documents = np.bincount(codes, known.counts[: len(codes)], len(values))
+    counts, values = known.counts[: known.largest + 1], None
+    if isinstance(seen.levels, GradeLevels):
+        values = seen.levels.values
+        counts = np.bincount(seen.levels.codes, counts, len(values))
     forms = observed.shards.total(_count_forms)
     observed.fitted.update(
         forms_=dict(zip(_FORMS, forms, strict=True)),
-        level_weights_=values[::-1],
-        level_shares_=(n_documents / known.counts.sum())[::-1],
+        level_weights_=None if values is None else values[::-1],
+        level_shares_=(counts / known.counts.sum())[::-1],
     )
     return observed
 
