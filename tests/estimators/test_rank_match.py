@@ -270,6 +270,36 @@ def test_rank_marginals_are_those_of_the_matching():
     assert model.prob_above(one, 0, 1) + model.prob_above(one, 1, 0) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("weights", ["dcg", [1.0, 0.5, 0.0]], ids=["dcg", "sequence"])
+def test_lists_with_position_weights(weights, tmp_path):
+    X, y, qid = judged_lists()
+    model = pm.RankMatch(position_weights=weights, alpha=0.01).fit(X, y, qid)
+    assert model.level_weights_ is None
+    assert model.level_shares_.sum() == pytest.approx(1.0)
+    for n in (2, 7, 40):
+        own = model.distribution(X[:n])
+        c = 1.0 / np.log2(np.arange(n) + 2.0) if weights == "dcg" else weights + [0.0] * n
+        assert (np.diff(own.position_weights) <= 0.0).all()
+        # Every share of the list has the mean of its positions.
+        assert own.position_weights.sum() == pytest.approx(sum(c[:n]))
+        assert len(own.level_sizes) <= 3
+    model.inference(X, y, qid)
+    intervals = model.rank_marginals(X[:7], uncertainty=model.posterior_)
+    assert (intervals.low <= model.rank_marginals(X[:7])).all()
+    model.save(tmp_path / "model.json")
+    loaded = pm.load(tmp_path / "model.json")
+    assert loaded.level_weights_ is None
+    np.testing.assert_array_equal(loaded.rank_marginals(X[:7]), model.rank_marginals(X[:7]))
+
+
+def test_the_search_with_position_weights_tries_smaller_alphas():
+    X, y, qid = judged_lists(n_queries=30)
+    model = pm.RankMatchCV(position_weights="dcg", cv=3).fit(X, y, qid)
+    assert model.cv_results_["alphas"].max() == 10.0
+    single = pm.RankMatch(position_weights="dcg", alpha=model.alpha_).fit(X, y, qid)
+    np.testing.assert_allclose(model.coef_, single.coef_, atol=1e-4)
+
+
 @pytest.mark.parametrize("subset_size", ["pairs", "grades", 3, 5])
 def test_every_kind_of_model_has_a_distribution(subset_size):
     X, y, qid = judged_lists()
