@@ -292,6 +292,21 @@ def test_lists_with_position_weights(weights, tmp_path):
     np.testing.assert_array_equal(loaded.rank_marginals(X[:7]), model.rank_marginals(X[:7]))
 
 
+def test_lists_drawn_by_position_weights_give_the_weights_back(rng):
+    # The number of relevant documents varies, so the levels do, twentyfold.
+    coef, c = np.array([8.0, -4.0, 0.0]), 1.0 / np.log2(np.arange(30) + 2.0)
+    X, y = rng.normal(size=(300, 30, 3)), np.zeros((300, 30), dtype=int)
+    for documents, grades, n in zip(X, y, rng.integers(1, 29, size=300), strict=True):
+        weights = np.repeat([c[:n].mean(), c[n:].mean()], [n, 30 - n])
+        law = pm.RankingDistribution(documents @ coef, weights)
+        grades[law.sample(1, rng=rng)[0][:n]] = 1
+    rows = X.reshape(-1, 3), y.ravel(), np.repeat(np.arange(300), 30)
+    model = pm.RankMatch(position_weights="dcg", alpha=0.0).fit(*rows)
+    found = model.inference(*rows)
+    assert (np.abs(model.coef_ - coef) < 3.5 * found.bse).all()
+    assert found.bse.max() < 1.0
+
+
 def test_the_search_with_position_weights_tries_smaller_alphas():
     X, y, qid = judged_lists(n_queries=30)
     model = pm.RankMatchCV(position_weights="dcg", cv=3).fit(X, y, qid)
