@@ -6,7 +6,7 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.estimators.ranker import BaseRanker
-from permatch.objectives.position_levels import PositionLevels
+from permatch.objectives.list_levels import PositionLevels
 from permatch.ranking_distribution import RankingDistribution
 
 

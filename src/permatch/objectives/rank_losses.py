@@ -14,10 +14,18 @@ import numpy as np
 
 from permatch._shards import Shards, add_up, light
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_choice, check_count, refuse_masked
-from permatch.errors import GradeError, InvalidOptionError
+from permatch._validation import check_choice, check_count
+from permatch.errors import InvalidOptionError
+from permatch.objectives.list_levels import GradeLevels, PositionLevels, choose_levels
 from permatch.objectives.pairs import PairLikelihood
-from permatch.objectives.position_levels import PositionLevels
+from permatch.objectives.query_counts import (
+    QUERY_WEIGHTS,
+    count_kinds,
+    count_pairs,
+    has_grades,
+    no_grades,
+    weigh_queries,
+)
 from permatch.objectives.rank_margin import (
     ListHinge,
     RankLoss,
@@ -40,11 +48,6 @@ from permatch.objectives.subsets import (
 from permatch.objectives.weighted_lists import CopiedLoss, copy_queries
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.queries import LARGEST_GRADE, QuerySet
-
-#: Choices of the weights of queries.
-QUERY_WEIGHTS = ("observations", "queries", "per_document", "per_relevant")
-
-_NAMED_LEVELS = ("grades", "gains")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +119,8 @@ def ranking_likelihood(
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     known = count_grades(shards)
     if size == "all":
-        levels = _check_leveller(levels, position_weights, known)
-        seen = _Lists(levels, form, is_single)
+        chosen = choose_levels(levels, position_weights, known.largest)
+        seen = _Lists(chosen, form, is_single)
         return _whole_lists(shards, known, seen, query_weight, n_jobs)
     if size == "pairs":
         fitted = _even_levels(np.array([1.0, 0.0]))
@@ -246,18 +249,6 @@ class _Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class GradeLevels:
-    """Levels by grade; grades of equal level are one to the model."""
-
-    codes: IntArray
-    values: FloatArray
-
-    def of_grades(self, queries: QuerySet, counts: IntArray) -> tuple[IntArray, FloatArray]:
-        """Return the kind of every document, (n,), and the level of every kind."""
-        return self.codes[queries.grades], self.values
-
-
-@dataclass(frozen=True, eq=False)
 class _Lists(_Seen):
     """Whole lists, by the level of every grade."""
 
@@ -266,14 +257,11 @@ class _Lists(_Seen):
     is_single: bool
 
     def counts(self, queries: QuerySet) -> BoolArray:
-        kinds, _ = self._levels_of(queries)
+        kinds, _ = self.levels.of_queries(queries)
         return has_grades(queries, kinds)
 
-    def _levels_of(self, queries: QuerySet) -> tuple[IntArray, FloatArray]:
-        return self.levels.of_grades(queries, count_kinds(queries, queries.grades))
-
     def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
-        kinds, levels = self._levels_of(queries)
+        kinds, levels = self.levels.of_queries(queries)
         own = queries.starts, kinds, levels, weights
         how: Any = {"form": self.form, "is_single": self.is_single}
         return WholeListLikelihood(*own, **how, n_jobs=n_jobs)
@@ -368,54 +356,6 @@ def draw_training_subsets(
     )
 
 
-def weigh_queries(
-    queries: QuerySet, counts: Any, query_weight: str = "observations"
-) -> FloatArray:
-    """Return the weight of every query, (q,), which is to be divided by the sum of all.
-
-    `counts` (q,) are the observations per query; queries without any get weight 0.  The
-    weights of the queries multiply those chosen by `query_weight`.
-    """
-    weights = np.asarray(counts, dtype=np.float64)
-    if query_weight != "observations":
-        weights = (weights > 0).astype(np.float64)
-    if query_weight == "per_document":
-        weights /= queries.lengths
-    elif query_weight == "per_relevant":
-        n_relevant = np.bincount(queries.owners, queries.grades > 0, queries.n_queries)
-        weights /= np.maximum(n_relevant, 1.0)
-    return weights * queries.weights
-
-
-def no_grades(n_queries: int) -> GradeError:
-    """Return the error of queries none of which says anything."""
-    return GradeError(
-        "at least one query needs documents of different grades and a weight above 0; "
-        f"none of the {n_queries} queries has both. Check the grades, query ids and "
-        "weights."
-    )
-
-
-def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
-    """Return how many documents of every kind every query has, (q, number of kinds)."""
-    n_kinds = int(kinds.max(initial=0)) + 1
-    cells = queries.owners * n_kinds + kinds
-    counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
-    return counts.reshape(queries.n_queries, n_kinds)
-
-
-def has_grades(queries: QuerySet, kinds: IntArray | None = None) -> BoolArray:
-    """Return whether documents of a query differ in grade, or in another kind, (q,)."""
-    kinds = queries.grades if kinds is None else kinds
-    return (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
-
-
-def count_pairs(queries: QuerySet) -> IntArray:
-    """Return how many pairs of documents of different grade every query has, (q,)."""
-    same = (count_kinds(queries, queries.grades) ** 2).sum(axis=1)
-    return (queries.lengths**2 - same) // 2
-
-
 def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
     """Return a subset size: one of some names, or a whole number of at least 2."""
     if isinstance(subset_size, str):
@@ -436,44 +376,6 @@ def refuse_option(name: str, value: Any, default: Any, size: Any, of: str) -> No
             f"{name} is an option of {of} and has no effect with subset_size={size!r}; got "
             f"{name}={value!r}. Drop it, or choose another subset_size."
         )
-
-
-def check_levels(levels: Any, largest_grade: int) -> FloatArray:
-    """Return the position weight of every grade, (largest_grade + 1,)."""
-    grades = np.arange(largest_grade + 1.0)
-    if isinstance(levels, str) and levels in _NAMED_LEVELS:
-        return grades if levels == "grades" else 2.0**grades - 1.0
-    required = (
-        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or one number per "
-        f"grade from 0 to {largest_grade}, non-decreasing and not all equal"
-    )
-    refuse_masked(levels, "levels", InvalidOptionError)
-    try:
-        found = np.array(levels, dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise InvalidOptionError(f"{required}; got {levels!r}.") from err
-    if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    found = found[: len(grades)]
-    if (np.diff(found) < 0).any() or found[0] == found[-1]:
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    return found
-
-
-def _check_leveller(
-    levels: Any, position_weights: Any, known: GradeCounts
-) -> GradeLevels | PositionLevels:
-    """Return what gives the grades of whole lists their levels."""
-    if position_weights is None:
-        by_grade = check_levels(levels, known.largest)
-        values, codes = np.unique(by_grade, return_inverse=True)
-        return GradeLevels(codes, values)
-    if not isinstance(levels, str) or levels != "grades":
-        raise InvalidOptionError(
-            "levels have no effect with position_weights, which give every grade the mean "
-            f"weight of its positions; got levels={levels!r}. Drop one of the two."
-        )
-    return PositionLevels.of(position_weights)
 
 
 def _whole_lists(

@@ -43,7 +43,7 @@ class Copies:
         """Return sums over the copies of every query, (q,)."""
         if self.owners is None:
             return values
-        return np.bincount(self.owners, values, self.n_queries)
+        return np.bincount(self.owners, values, self.n_queries).astype(float, copy=False)
 
     def most(self, values: Any) -> Any:
         """Return the largest value of the copies of every query, (q,), at least 0."""
@@ -135,4 +135,5 @@ class CopiedLoss:
         return self._loss.hessian(scores[self._rows], documents[self._rows])
 
     def _add_up(self, values: FloatArray) -> FloatArray:
-        return np.bincount(self._rows, values, self._copies.n_documents)
+        n_documents = self._copies.n_documents
+        return np.bincount(self._rows, values, n_documents).astype(float, copy=False)

@@ -6,8 +6,8 @@ import pytest
 from permatch._shards import HeldShards
 from permatch.errors import InvalidOptionError
 from permatch.objectives import WholeListLikelihood
-from permatch.objectives.position_levels import PositionLevels
-from permatch.objectives.rank_losses import count_kinds, ranking_likelihood
+from permatch.objectives.list_levels import PositionLevels
+from permatch.objectives.rank_losses import ranking_likelihood
 from permatch.queries import check_queries
 from tests.objectives.test_whole_list import by_definition
 
@@ -60,8 +60,7 @@ def levels_of(grades, position_weights):
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_levels_are_means_over_blocks(name):
     queries, weights = lists(), WEIGHTS[name]
-    counts = count_kinds(queries, queries.grades)
-    kinds, levels = PositionLevels.of(weights).of_grades(queries, counts)
+    kinds, levels = PositionLevels.of(weights).of_queries(queries)
     for k, grades in enumerate(GRADES):
         own = kinds[STARTS[k] : STARTS[k + 1]]
         expected = levels_of(grades, weights)
@@ -121,9 +120,7 @@ def test_a_constant_added_to_the_weights_changes_nothing(rng):
 def test_one_relevant_document_is_told_apart_by_the_top_only():
     # Two lists, one relevant document each: the levels differ by c(1) and the mean below.
     queries = check_queries(np.zeros((10, 1)), [1, 0, 0, 1, *[0] * 6], group=[3, 7])
-    kinds, levels = PositionLevels.of([1.0, 0.0]).of_grades(
-        queries, count_kinds(queries, queries.grades)
-    )
+    kinds, levels = PositionLevels.of([1.0, 0.0]).of_queries(queries)
     assert levels.tolist() == [[0.0, 1.0], [0.0, 1.0]]
     assert kinds.tolist() == queries.grades.tolist()
 
@@ -147,9 +144,7 @@ def test_nearly_equal_weights_do_not_break_the_order():
     grades = np.tile(np.arange(40) % 5, 30)
     weights = 1e8 + np.linspace(1e-7, 0.0, 40)
     queries = check_queries(np.zeros((1200, 1)), grades, group=sizes)
-    kinds, levels = PositionLevels.of(weights).of_grades(
-        queries, count_kinds(queries, grades)
-    )
+    kinds, levels = PositionLevels.of(weights).of_queries(queries)
     for k in range(30):
         own = np.unique(kinds[40 * k : 40 * (k + 1)])
         assert (np.diff(levels[k, own]) > 0).all()

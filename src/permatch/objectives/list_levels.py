@@ -1,9 +1,8 @@
-"""The levels of whole lists whose positions have weights.
+"""The levels of whole lists: one per grade, or from the weights of positions.
 
 The documents of a grade fill a block of positions, in any order.  With position weights
 c(1) >= c(2) >= ... their level is the mean of c over the block, so it depends on how many
-documents of the list have every grade.  Grades whose positions all have the same weight are
-one to the model.
+documents of the list have every grade.  Grades of equal level are one to the model.
 """
 
 from dataclasses import dataclass
@@ -12,8 +11,25 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch._validation import refuse_masked
+from permatch.errors import InvalidOptionError
+from permatch.objectives.query_counts import count_kinds
 from permatch.objectives.subset_likelihood import as_position_weights, dcg_weights
 from permatch.queries import QuerySet
+
+_NAMED_LEVELS = ("grades", "gains")
+
+
+@dataclass(frozen=True, eq=False)
+class GradeLevels:
+    """Levels by grade; grades of equal level are one to the model."""
+
+    codes: IntArray
+    values: FloatArray
+
+    def of_queries(self, queries: QuerySet) -> tuple[IntArray, FloatArray]:
+        """Return the kind of every document, (n,), and the level of every kind."""
+        return self.codes[queries.grades], self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +63,13 @@ class PositionLevels:
         sums = np.add.reduceat(self.weights(n), np.cumsum(used) - used)
         return np.repeat(sums / used, used)
 
-    def of_grades(self, queries: QuerySet, counts: IntArray) -> tuple[IntArray, FloatArray]:
+    def of_queries(self, queries: QuerySet) -> tuple[IntArray, FloatArray]:
         """Return the kind of every document, and the level of every kind by query.
 
-        `counts` (q, r) are the documents of every grade.  Kinds (n,) are grades, the
-        highest of those that are one to the model; levels (q, r) rise with the grade.
+        Kinds (n,) are grades, the highest of those that are one to the model; levels
+        (q, number of grades) rise with the grade.
         """
+        counts = count_kinds(queries, queries.grades)
         ends = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
         begins = ends - counts
         weights = self.weights(max(1, int(queries.lengths.max(initial=0))))
@@ -74,3 +91,41 @@ class PositionLevels:
             kind[is_new], begin[is_new] = grade, begins[is_new, grade]
             level[is_new] = levels[is_new, grade]
         return kinds[queries.owners, queries.grades], levels
+
+
+def choose_levels(
+    levels: Any, position_weights: Any, largest_grade: int
+) -> GradeLevels | PositionLevels:
+    """Return what gives the grades of whole lists their levels."""
+    if position_weights is None:
+        by_grade = check_levels(levels, largest_grade)
+        values, codes = np.unique(by_grade, return_inverse=True)
+        return GradeLevels(codes, values)
+    if not isinstance(levels, str) or levels != "grades":
+        raise InvalidOptionError(
+            "levels have no effect with position_weights, which give every grade the mean "
+            f"weight of its positions; got levels={levels!r}. Drop one of the two."
+        )
+    return PositionLevels.of(position_weights)
+
+
+def check_levels(levels: Any, largest_grade: int) -> FloatArray:
+    """Return the position weight of every grade, (largest_grade + 1,)."""
+    grades = np.arange(largest_grade + 1.0)
+    if isinstance(levels, str) and levels in _NAMED_LEVELS:
+        return grades if levels == "grades" else 2.0**grades - 1.0
+    required = (
+        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or one number per "
+        f"grade from 0 to {largest_grade}, non-decreasing and not all equal"
+    )
+    refuse_masked(levels, "levels", InvalidOptionError)
+    try:
+        found = np.array(levels, dtype=np.float64)
+    except (TypeError, ValueError) as err:
+        raise InvalidOptionError(f"{required}; got {levels!r}.") from err
+    if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
+        raise InvalidOptionError(f"{required}; got {levels!r}.")
+    found = found[: len(grades)]
+    if (np.diff(found) < 0).any() or found[0] == found[-1]:
+        raise InvalidOptionError(f"{required}; got {levels!r}.")
+    return found
