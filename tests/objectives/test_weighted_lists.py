@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from permatch import _memory
 from permatch._shards import HeldShards
+from permatch.errors import SizeLimitError
 from permatch.objectives.rank_losses import ranking_likelihood
 from permatch.objectives.weighted_lists import copy_queries
 from permatch.queries import check_queries
@@ -168,3 +171,25 @@ def test_threads_change_no_bit(rng):
     one, two = (observe(queries, n_jobs=n)[0].value_and_slope(scores) for n in (1, 3))
     assert one[0] == two[0]
     np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_too_many_different_weights_are_refused(monkeypatch, tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text("MemAvailable: 1048576 kB\n")
+    monkeypatch.setattr(_memory, "_ROOT", tmp_path)
+    weights = np.random.default_rng(0).random(6000)
+    grades = np.arange(6000) % 2
+    queries = check_queries(
+        np.zeros((6000, 1)), grades, group=[6000], sample_weight=weights
+    )
+    with pytest.raises(SizeLimitError, match=r"3,000 lists.* 1.68 GiB .*Round the weights"):
+        copy_queries(queries)
+
+
+@pytest.mark.parametrize("size", ["all", "pairs"])
+def test_sparse_documents(size, rng):
+    documents = rng.normal(size=(STARTS[-1], 3))
+    loss, _ = observe(lists(), size)
+    scores = documents @ rng.normal(size=3)
+    dense = loss.hessian(scores, documents)
+    np.testing.assert_allclose(loss.hessian(scores, sparse.csr_array(documents)), dense)

@@ -22,7 +22,11 @@ from typing import Any, Self
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
+from permatch._validation import enough_memory
 from permatch.queries import QuerySet
+
+# Of a document in a copy, about, in all arrays that a loss keeps of it.
+_BYTES = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +77,26 @@ def copy_queries(queries: QuerySet) -> Copies:
     kept = np.flatnonzero(weights > 0.0)
     starts = np.concatenate([[0], np.cumsum(n_in[queried])]).astype(np.intp)
     begins = np.concatenate([[0], np.cumsum(n_in)])[queried]
-    copies = np.repeat(np.arange(len(queried)), n_in[queried])
-    rows = kept[np.arange(starts[-1]) - starts[copies] + begins[copies]]
-    is_relevant = weights[rows] >= thresholds[copies]
-    copied = QuerySet(
-        None,
-        np.where(is_relevant, grades[rows], 0),
-        starts,
-        queries.ids[queried],
-        thresholds - below,
-        queries.first,
-    )
-    return Copies(copied, *sizes, rows, queried)
+    what = f"{len(thresholds):,} lists, one per weight of a relevant document and query,"
+    with enough_memory(
+        what, _BYTES * starts[-1], "Round the weights, so that fewer differ."
+    ):
+        copies = np.repeat(np.arange(len(queried)), n_in[queried])
+        rows = kept[np.arange(starts[-1]) - starts[copies] + begins[copies]]
+        seen = np.where(weights[rows] >= thresholds[copies], grades[rows], 0)
+    own = seen, starts, queries.ids[queried], thresholds - below, queries.first
+    return Copies(QuerySet(None, *own), *sizes, rows, queried)
+
+
+class _Taken:
+    """Rows of documents that are taken when they are asked for, some at a time."""
+
+    def __init__(self, documents: Any, rows: IntArray) -> None:
+        self._documents, self._rows = documents, rows
+        self.shape = len(rows), documents.shape[1]
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self._documents[self._rows[rows]]
 
 
 class CopiedLoss:
@@ -126,13 +138,13 @@ class CopiedLoss:
         self, scores: FloatArray, documents: Any
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss, its slope, and about its second derivatives."""
-        own = scores[self._rows], documents[self._rows]
+        own = scores[self._rows], _Taken(documents, self._rows)
         value, slope, hessian = self._loss.evaluate_curved(*own)
         return value, self._add_up(slope), hessian
 
     def hessian(self, scores: FloatArray, documents: Any) -> FloatArray:
         """Return the second derivatives by the coefficients of a linear score, (d, d)."""
-        return self._loss.hessian(scores[self._rows], documents[self._rows])
+        return self._loss.hessian(scores[self._rows], _Taken(documents, self._rows))
 
     def _add_up(self, values: FloatArray) -> FloatArray:
         n_documents = self._copies.n_documents
