@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from permatch._shards import HeldShards
-from permatch.errors import InvalidOptionError
+from permatch.errors import GradeError, InvalidOptionError
 from permatch.objectives import WholeListLikelihood
 from permatch.objectives.list_levels import PositionLevels
 from permatch.objectives.rank_losses import ranking_likelihood
@@ -174,6 +174,11 @@ def test_levels_by_query_and_for_all_agree(rng):
 def test_bad_weights_are_refused_in_words(weights, message):
     with pytest.raises(InvalidOptionError, match=message):
         observe(lists(), weights)
+
+
+def test_weights_that_differ_only_beyond_the_lists_teach_nothing():
+    with pytest.raises(GradeError, match="position_weights differ among the first posit"):
+        observe(lists(), [1.0] * 9 + [0.0])
 
 
 def test_levels_and_weights_of_positions_exclude_each_other():

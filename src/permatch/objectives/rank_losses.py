@@ -15,7 +15,7 @@ import numpy as np
 from permatch._shards import Shards, add_up, light
 from permatch._types import BoolArray, FloatArray, IntArray
 from permatch._validation import check_choice, check_count
-from permatch.errors import InvalidOptionError
+from permatch.errors import GradeError, InvalidOptionError
 from permatch.objectives.list_levels import GradeLevels, PositionLevels, choose_levels
 from permatch.objectives.pairs import PairLikelihood
 from permatch.objectives.query_counts import (
@@ -57,7 +57,7 @@ class ObservedLoss:
     shards: Shards  # pairs of queries and a `permatch.objectives.ranking.ScoreLoss`
     n_observations: int  # number of subsets, pairs or lists in the mean
     weigh: Callable[[], FloatArray]  # returns the weight of every query, in all one
-    total_weight: float  # sum of the weights given to the queries in it
+    total_weight: float = np.nan  # sum of the weights given to these, if anyone asks
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
     has_kinks: bool = False  # whether slopes are subgradients
     has_forms: bool = False  # whether the losses are those of whole lists
@@ -170,7 +170,7 @@ def _observe(
     if not n_observations and isinstance(seen, _Subsets):
         raise nothing_left(seen.drawn.size, seen.drawn.most_grades, n_queries)
     if not total > 0.0:
-        raise no_grades(n_queries)
+        raise seen.nothing(n_queries)
     pairs = shards.keep(_lose, seen, query_weight, total, n_jobs)
     weigh = partial(_weigh, shards, seen, query_weight, total)
     return ObservedLoss(pairs, int(n_observations), weigh, float(given), **more)
@@ -247,6 +247,10 @@ class _Seen:
         """Return the loss of the scores of all documents, given weights of queries."""
         raise NotImplementedError
 
+    def nothing(self, n_queries: int) -> GradeError:
+        """Return the error of queries none of which has an observation."""
+        return no_grades(n_queries)
+
 
 @dataclass(frozen=True, eq=False)
 class _Lists(_Seen):
@@ -265,6 +269,16 @@ class _Lists(_Seen):
         own = queries.starts, kinds, levels, weights
         how: Any = {"form": self.form, "is_single": self.is_single}
         return WholeListLikelihood(*own, **how, n_jobs=n_jobs)
+
+    def nothing(self, n_queries: int) -> GradeError:
+        if isinstance(self.levels, GradeLevels):
+            return no_grades(n_queries)
+        return GradeError(
+            "at least one query needs documents of different grades at positions of "
+            f"different weight, and a weight above 0; none of the {n_queries} queries has "
+            "them. Check the grades, and that position_weights differ among the first "
+            "positions."
+        )
 
 
 class _Sorted(_Seen):
