@@ -27,8 +27,8 @@ import numpy as np
 
 import permatch as pm
 from permatch._types import FloatArray
-from permatch.metrics import holm, randomisation_test
 from reproduce.experiments.letor_folds import Fold, load_folds
+from reproduce.experiments.query_tests import compare_with, grouped
 from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
 from reproduce.experiments.stepped_lists import Stepped
 from reproduce.experiments.tree_rivals import LIGHTGBM, XGBOOST, grow
@@ -235,7 +235,7 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
         and ``seconds_per_round``; ``chosen`` by repeat.
     """
     lines = []
-    for task, method, own in _grouped(rows):
+    for task, method, own in grouped(rows):
         line: Row = {"task": task, "method": method}
         line["ndcg"] = np.mean([row["ndcg"] for row in own], axis=0).tolist()
         line["mean"] = moments(float(np.mean(row["ndcg"])) for row in own)
@@ -248,54 +248,8 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
 
 
 def compare(rows: Iterable[Row], *, n_resamples: int = 100_000) -> list[Row]:
-    """Return paired tests of our trees against every other method, by task.
-
-    Returns
-    -------
-    list of dict
-        ``task``, ``method``, ``difference`` of the mean of NDCG@1 to NDCG@10 over all
-        queries (positive where our trees are ahead), ``low`` and ``high`` of its 95 %
-        interval by bootstrap over queries, ``p_value``, ``p_holm`` corrected for the
-        methods of the task, ``n_queries``, and ``by_repeat``, the difference of each
-        repeat.
-    """
-    values: dict[str, dict[str, list[FloatArray]]] = {}
-    for task, method, own in _grouped(rows):
-        values.setdefault(task, {})[method] = [np.array(row["values"]) for row in own]
-    lines = []
-    for task, found in values.items():
-        ours = found.pop(OURS)
-        own = []
-        for method, theirs in found.items():
-            a, b = np.concatenate(ours), np.concatenate(theirs)
-            test = randomisation_test(a, b, n_resamples=n_resamples)
-            pairs = zip(ours, theirs, strict=True)
-            own.append(
-                {
-                    "task": task,
-                    "method": method,
-                    "difference": test.difference,
-                    "low": test.interval[0],
-                    "high": test.interval[1],
-                    "p_value": test.p_value,
-                    "n_queries": test.n,
-                    "by_repeat": [float(np.mean(x - y)) for x, y in pairs],
-                }
-            )
-        corrected = holm([line["p_value"] for line in own])
-        lines += [
-            line | {"p_holm": float(p)} for line, p in zip(own, corrected, strict=True)
-        ]
-    return lines
-
-
-def _grouped(rows: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
-    rows = list(rows)
-    names = dict.fromkeys((row["task"], row["method"]) for row in rows)
-    return [
-        (*name, [row for row in rows if (row["task"], row["method"]) == name])
-        for name in names
-    ]
+    """Return paired tests of our trees against every other method, see `compare_with`."""
+    return compare_with(OURS, rows, n_resamples=n_resamples)
 
 
 def as_data(config: Config, rows: Iterable[Row], day: str) -> dict[str, Any]:

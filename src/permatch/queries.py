@@ -71,6 +71,8 @@ class QuerySet:
     `documents` (n, d) are float64, float32 or compressed sparse rows, `grades` (n,) are 0
     and up.  Query k has the rows ``starts[k]:starts[k + 1]``, an id and a weight.  Of data
     in shards this may be one; then `first` is the number of its first query in all data.
+    `document_weights` (n,) are None where those of a query are equal, in memory or in a
+    shard; otherwise the weight of a query is the largest of its relevant documents.
     """
 
     documents: Any
@@ -79,6 +81,7 @@ class QuerySet:
     ids: np.ndarray
     weights: FloatArray
     first: int = 0
+    document_weights: FloatArray | None = None
 
     @property
     def n_documents(self) -> int:
@@ -112,12 +115,14 @@ class QuerySet:
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
         shifts = np.repeat(self.starts[chosen] - starts[:-1], lengths)
         rows = np.arange(starts[-1]) + shifts
+        each = self.document_weights
         return QuerySet(
             self.documents[rows],
             self.grades[rows],
             starts,
             self.ids[chosen],
             self.weights[chosen],
+            document_weights=None if each is None else each[rows],
         )
 
     def take_own(self, numbers: IntArray) -> "QuerySet":
@@ -140,9 +145,8 @@ def check_queries(
     """Check judged lists and sort their rows by query.
 
     Queries are given by `qid` or `group`, see `query_rows`; `n_features`, `names` and
-    `owner` are those of `check_documents`.  `sample_weight` has the weight of each
-    document's query, equal for all its documents.  `X` is not copied if it is float,
-    contiguous and sorted by query.
+    `owner` are those of `check_documents`.  `sample_weight` has the weight of every
+    document.  `X` is not copied if it is float, contiguous and sorted by query.
 
     Examples
     --------
@@ -153,13 +157,8 @@ def check_queries(
     documents = check_documents(X, n_features, names=names, owner=owner)
     grades = check_grades(y, documents.shape[0])
     rows = query_rows(qid, group, documents.shape[0])
-    return QuerySet(
-        rows.gather(documents),
-        rows.gather(grades),
-        rows.starts,
-        rows.ids,
-        query_weights(sample_weight, rows, documents.shape[0]),
-    )
+    grades = rows.gather(grades)
+    return weighted_queries(rows.gather(documents), grades, rows, sample_weight)
 
 
 def check_documents(
@@ -272,15 +271,37 @@ def check_ids(qid: Any, n_documents: int, *, first_row: int = 0) -> np.ndarray:
     return ids.astype(str) if ids.dtype.kind == "O" else ids
 
 
-def query_weights(
-    sample_weight: Any, rows: QueryRows, n_documents: int, *, is_all: bool = True
-) -> FloatArray:
-    """Return the weight of every query, (q,), from one per document, or ones.
+def weighted_queries(
+    documents: Any,
+    grades: IntArray,
+    rows: QueryRows,
+    sample_weight: Any,
+    first: int = 0,
+    *,
+    is_all: bool = True,
+) -> QuerySet:
+    """Return checked documents and grades, sorted by query, with their weights.
 
-    Unless these are all queries, all of them may have weight 0.
+    `sample_weight` has one per document, in the order before sorting.  Unless these are
+    all queries, all of them may have weight 0.
     """
+    own = documents, grades, rows.starts, rows.ids
     if sample_weight is None:
-        return np.ones(len(rows.ids))
+        return QuerySet(*own, np.ones(len(rows.ids)), first)
+    weights = rows.gather(_check_weights(sample_weight, len(grades)))
+    if is_all and not weights.any():
+        raise InvalidQueriesError(
+            "sample_weight must be above 0 for at least one query; all are 0."
+        )
+    each = weights[rows.starts[:-1]]
+    if (weights == each[rows.owners]).all():
+        return QuerySet(*own, each, first)
+    largest = np.zeros(len(rows.ids))
+    np.maximum.at(largest, rows.owners, np.where(grades > 0, weights, 0.0))
+    return QuerySet(*own, largest, first, weights)
+
+
+def _check_weights(sample_weight: Any, n_documents: int) -> FloatArray:
     weights = _as_array(sample_weight, "sample_weight")
     required = "sample_weight must be finite numbers of at least 0, one per document"
     if weights.dtype.kind not in "iufb" or weights.shape != (n_documents,):
@@ -292,20 +313,21 @@ def query_weights(
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
         raise InvalidQueriesError(f"{required}; got {weights[row]} at row {row}.")
-    weights = rows.gather(weights.astype(np.float64))
-    each = weights[rows.starts[:-1]]
-    is_other = weights != each[rows.owners]
-    if is_other.any():
-        owner = rows.owners[np.argmax(is_other)]
-        raise InvalidQueriesError(
-            "sample_weight must be equal for all documents of a query; query "
-            f"{rows.ids[owner]} has several values. Use their mean."
-        )
-    if is_all and not each.any():
-        raise InvalidQueriesError(
-            "sample_weight must be above 0 for at least one query; all are 0."
-        )
-    return each
+    return weights.astype(np.float64)
+
+
+def refuse_document_weights(queries: QuerySet, why: str) -> QuerySet:
+    """Return queries whose documents have equal weights; `why` says what needs that."""
+    each = queries.document_weights
+    if each is None:
+        return queries
+    is_other = each != each[queries.starts[:-1]][queries.owners]
+    owner = queries.owners[np.argmax(is_other)]
+    raise InvalidQueriesError(
+        f"sample_weight must be equal for all documents of a query {why}; query "
+        f"{queries.ids[owner]} has several values. Use their mean; or, for weights of "
+        "clicks, RankMatch on whole lists or pairs, which takes a weight per document."
+    )
 
 
 def check_sizes(group: Any, n_documents: int | None = None) -> IntArray:

@@ -59,6 +59,7 @@ def estimators():
     return {
         "lists": pm.RankMatch(alpha=0.1),
         "lists of some": pm.RankMatch(alpha=0.1, levels="gains", form="profile"),
+        "lists by position": pm.RankMatch(alpha=0.01, position_weights="dcg"),
         "subsets": pm.RankMatch(3, alpha=0.1, missing_grades="fill"),
         "grades": pm.RankMatch("grades", alpha=0.1, query_weight="per_document"),
         "pairs": pm.RankMatch("pairs", alpha=0.1, scaling="minmax"),

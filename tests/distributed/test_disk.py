@@ -215,17 +215,34 @@ def fit(source, y="grade", qid="query", **more):
             InvalidQueriesError,
             "parquet: query ids must not be missing",
         ),
-        (
-            changed(weight=np.arange(len(FRAME))),
-            InvalidQueriesError,
-            "sample_weight must be equal for all documents of a query",
-        ),
     ],
 )
 def test_bad_tables_are_refused_by_file_and_row(tmp_path, frame, error, message):
     source = write_parquet(tmp_path / "bad", frame, 3)
     with pytest.raises(error, match=message):
         fit(source, sample_weight="weight")
+
+
+def test_weights_within_a_query_are_refused_by_those_that_weigh_queries(tmp_path):
+    source = write_parquet(tmp_path / "unequal", changed(weight=np.arange(len(FRAME))), 3)
+    with pytest.raises(InvalidQueriesError, match="must be equal for all documents of a"):
+        pm.QueryRidge().fit(source, "grade", "query", sample_weight="weight")
+
+
+@pytest.mark.parametrize("size", ["all", "pairs"])
+def test_a_weight_per_document_as_in_memory(tmp_path, size):
+    weights = 1.0 + np.arange(len(FRAME)) % 4
+    source = write_parquet(tmp_path / "clicks", changed(weight=weights), 5)
+    model = pm.RankMatch(size, alpha=0.1)
+    read = clone(model).fit(source, "grade", "query", sample_weight="weight")
+    X, y, qid = LISTS
+    held = clone(model).fit(X, y, qid, sample_weight=weights)
+    np.testing.assert_allclose(read.coef_, held.coef_, rtol=0, atol=1e-9)
+    assert read.n_observations_ == held.n_observations_
+    if size == "all":
+        posterior = held.inference(X, y, qid, sample_weight=weights)
+        again = read.inference(source, "grade", "query", sample_weight="weight")
+        np.testing.assert_allclose(again.bse, posterior.bse, rtol=1e-6)
 
 
 def test_sorting_is_explained(tmp_path):

@@ -129,7 +129,7 @@ def test_whole_lists_equal_subsets_of_all_documents(spread, grades, rng):
     # The sort against the assignment: one subset that holds the whole list.
     kinds, scores = grades[:LENGTH], spread * rng.normal(size=LENGTH)
     order = np.argsort(-kinds, kind="stable")
-    c = check_position_weights("discount", LENGTH)
+    c = check_position_weights("dcg", LENGTH)
     subset = SubsetHinge(listed(order, LENGTH), kinds, c, np.ones(1))
     whole = ListHinge(np.array([0, LENGTH]), kinds, np.ones(1))
     expected, slope = subset.value_and_slope(scores)

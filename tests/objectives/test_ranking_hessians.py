@@ -65,7 +65,7 @@ def losses(grades):
         "exact": WholeListLikelihood(*own, form="exact"),
         "profile": WholeListLikelihood(*own, form="profile"),
         "pairs": PairLikelihood(STARTS, grades, WEIGHTS),
-        "subsets": SubsetLikelihood(drawn, grades, "discount", WEIGHTS),
+        "subsets": SubsetLikelihood(drawn, grades, "dcg", WEIGHTS),
         "longer": SubsetLikelihood(longer, grades, None, WEIGHTS, ties="first"),
     }
 

@@ -65,7 +65,7 @@ def by_engine(subsets, grades, position_weights, query_weights, scores, ties):
 
 @pytest.mark.parametrize("ties", ["average", "first"])
 @pytest.mark.parametrize("policy", ["skip", "fill"])
-@pytest.mark.parametrize("position_weights", [None, "discount"])
+@pytest.mark.parametrize("position_weights", [None, "dcg"])
 @pytest.mark.parametrize("size", [3, 4, 6, 9, "grades"])
 def test_value_and_slope_equal_inference(
     size, position_weights, policy, ties, grades, query_weights, rng
@@ -244,7 +244,7 @@ def test_memory_of_many_subsets_is_bounded(make, rng):
         ([1.0, 1.0, 1.0], "must not all be equal.*got 1 at all 3"),
         ([1.0, np.nan, 0.0], "must be finite"),
         ([1.0, -np.inf, -np.inf], "must be finite"),
-        ("linear", "None, 'discount' or a non-increasing sequence; got 'linear'"),
+        ("linear", "None, 'dcg' or a non-increasing sequence; got 'linear'"),
         (["a", "b", "c"], "must be 3 numbers"),
     ],
     ids=str,
@@ -256,9 +256,7 @@ def test_position_weights_out_of_range(position_weights, message):
 
 def test_position_weights_by_name():
     np.testing.assert_array_equal(check_position_weights(None, 4), [3, 2, 1, 0])
-    np.testing.assert_allclose(
-        check_position_weights("discount", 3), [1, 0.63093, 0.5], 1e-5
-    )
+    np.testing.assert_allclose(check_position_weights("dcg", 3), [1, 0.63093, 0.5], 1e-5)
     np.testing.assert_array_equal(check_position_weights((5, 5, -1), 3), [5, 5, -1])
 
 

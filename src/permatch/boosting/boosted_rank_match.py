@@ -143,7 +143,7 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
     scoring: Any = "MeanNDCG@10"
     n_observations_: int = field(init=False)
     forms_: dict[str, int] = field(init=False)
-    level_weights_: FloatArray = field(init=False)
+    level_weights_: FloatArray | None = field(init=False)
     level_shares_: FloatArray = field(init=False)
     best_score_: float = field(init=False)
 
@@ -219,6 +219,9 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
     def _judged(self, queries: QuerySet) -> tuple[Any, Judge]:
         """Return the documents of held-out lists, and the judge of their scores."""
         return queries.documents, judge_of(self.scoring, queries)
+
+    def _why_equal_weights(self) -> None:
+        return None
 
     def _loss(self, queries: QuerySet) -> ListLoss:
         own = self.levels, self.query_weight, self.form, check_jobs(self.n_jobs)

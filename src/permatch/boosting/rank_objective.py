@@ -20,7 +20,7 @@ from permatch._types import FloatArray
 from permatch._validation import MAX_SCORE, check_jobs
 from permatch.errors import InvalidQueriesError
 from permatch.objectives.rank_losses import ranking_likelihood
-from permatch.queries import QuerySet, check_grades, query_rows, query_weights
+from permatch.queries import QuerySet, check_grades, query_rows, weighted_queries
 
 # Data sets prepared at the same time, such as the folds of a cross-validation.
 _MOST_PREPARED = 8
@@ -51,7 +51,7 @@ class ListLoss:
         )
         (self._loss,) = own.shards.map(itemgetter(1))
         # Weights sum to one there; here they are those given, on average over the lists.
-        self._total = float(queries.weights[self._loss.forms != "skipped"].sum())
+        self._total = own.total_weight
         self.fitted = own.fitted
         self.n_observations = own.n_observations
         self.n_documents = queries.n_documents
@@ -125,7 +125,7 @@ class RankMatchObjective:
         y_pred : array of shape (n,), lightgbm.Dataset or xgboost.DMatrix
             The scores, or the data set.
         weight : array of shape (n,) or (q,), optional
-            The weight of every document's list, or of every list.
+            The weight of every document, see `RankMatch`, or of every list.
         group : array of shape (q,)
             The number of consecutive documents of every list.
 
@@ -227,8 +227,7 @@ def _check_lists(grades: Any, weight: Any, group: Any) -> QuerySet:
     rows = query_rows(None, np.asarray(group).astype(np.int64), n_documents)
     if weight is not None and weight.shape == (len(rows.ids),):
         weight = weight[rows.owners]
-    weights = query_weights(weight, rows, n_documents)
-    return QuerySet(None, checked, rows.starts, rows.ids, weights)
+    return weighted_queries(None, checked, rows, weight)
 
 
 def _check_predictions(y_pred: Any, n_documents: int) -> FloatArray:

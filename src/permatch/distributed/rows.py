@@ -19,7 +19,7 @@ from permatch.queries import (
     check_documents,
     check_grades,
     check_ids,
-    query_weights,
+    weighted_queries,
 )
 
 #: From checked queries to those that a model sees.
@@ -105,8 +105,8 @@ def make_queries(rows: Rows, first: int, prepare: Prepare | None = None) -> Quer
     """Return rows of whole queries as the queries numbered from `first`."""
     starts = np.append(rows.starts, len(rows)).astype(np.intp)
     found = QueryRows(starts, rows.ids[starts[:-1]], None)
-    weights = query_weights(rows.weights, found, len(rows), is_all=False)
-    queries = QuerySet(rows.documents, rows.grades, starts, found.ids, weights, first)
+    own = rows.documents, rows.grades, found, rows.weights
+    queries = weighted_queries(*own, first, is_all=False)
     return queries if prepare is None else prepare(queries)
 
 

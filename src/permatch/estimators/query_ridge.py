@@ -10,8 +10,8 @@ from permatch._shards import Shards, light
 from permatch._types import FloatArray
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.problem import LinearProblem, query_scale
+from permatch.objectives.query_counts import has_grades, no_grades, weigh_queries
 from permatch.objectives.query_ridge import QueryLeastSquares, query_moments
-from permatch.objectives.rank_losses import has_grades, no_grades, weigh_queries
 from permatch.optimizers import Optimum
 from permatch.queries import QuerySet
 

@@ -36,9 +36,11 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     alpha : float
         Strength of the penalty, at least 0, on the coefficients of the scaled features.
         Good values for "all" are a few hundred times those for subsets.
-    position_weights : None, "discount" or sequence of M numbers
-        Weights of the positions of a subset, best first, non-increasing; None
-        means M - 1, ..., 1, 0, "discount" 1 / log2(1 + position).
+    position_weights : None, "dcg" or sequence of numbers
+        Weights of the positions, best first, non-increasing; "dcg" means 1 / log2(1 +
+        position).  For "all": instead of `levels`, every grade gets the mean weight of the
+        positions that its documents fill; positions beyond the end of a sequence have its
+        last weight.  For subsets: M numbers; None means M - 1, ..., 1, 0.
     n_subsets : float
         Subsets per query, as a multiple of documents x M.
     ties : {"average", "first"}
@@ -48,8 +50,8 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
         With a fixed size M, skip queries that lack a grade other queries have, or draw
         subsets with the grades they have.
     levels : "grades", "gains" or sequence of numbers
-        For "all": position weight by grade: the grade itself, ``2**grade - 1``, or one
-        number per grade from 0, non-decreasing.
+        For "all", without `position_weights`: position weight by grade: the grade itself,
+        ``2**grade - 1``, or one number per grade from 0, non-decreasing.
     query_weight : {"observations", "queries", "per_document", "per_relevant"}
         Weight of a query: its number of observations (1 for "all"), 1, 1 / its documents,
         or 1 / its documents of grade 1 or higher.
@@ -100,7 +102,8 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
         because of a single grade.
     level_weights_, level_shares_ : ndarrays
         Position weights, best first, and the share of a list with each; `distribution` uses
-        them for lists without grades.
+        them for lists without grades.  With `position_weights` for "all" the former is
+        None: the weights depend on the length of a list.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
@@ -117,6 +120,12 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     -----
     Features are read twice per evaluation, whatever the number of subsets.  Subsets with
     M = number of grades estimate the same target as whole lists, with sampling noise.
+
+    For "all" and "pairs", documents of a query may differ in `sample_weight`: of clicked
+    documents, the inverse of the chance that one at their position is looked at.  The loss
+    of a query is then the integral over u > 0 of its loss with the grades of documents of
+    weight u or more, all others 0.  For equal weights w that is w times the loss.  Weights
+    of documents of grade 0 do not matter, but a document of weight 0 is left out.
 
     References
     ----------
@@ -160,8 +169,13 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     n_jobs: int | None = None
     verbose: bool = False
     forms_: dict[str, int] = field(init=False)
-    level_weights_: FloatArray = field(init=False)
+    level_weights_: FloatArray | None = field(init=False)
     level_shares_: FloatArray = field(init=False)
+
+    def _why_equal_weights(self) -> str | None:
+        if self.subset_size in ("all", "pairs"):
+            return None
+        return f"with subset_size={self.subset_size!r}, where subsets are drawn"
 
     def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_likelihood(

@@ -32,9 +32,9 @@ class RankMatchCV(RankerSearch, RankMatch):
         As in `RankMatch`.
     alphas : sequence of float, or "evidence", optional
         Strengths of the penalty to try; default: half decades from 1e-2 to 1e3 for "all",
-        and from 1e-4 to 1e1 for subsets and pairs.  "evidence", for "all", holds no
-        queries out: alpha is where the probability of the data, the coefficients
-        integrated out by Laplace's approximation, is largest.
+        and from 1e-4 to 1e1 for subsets, pairs and "all" with `position_weights`.
+        "evidence", for "all", holds no queries out: alpha is where the probability of the
+        data, the coefficients integrated out by Laplace's approximation, is largest.
     cv : int, splitter, or iterable of (train, test) arrays of row numbers
         A number means that many shuffled folds of whole queries.  A splitter gets the
         queries as groups.  Not used with a validation set.
@@ -77,7 +77,8 @@ class RankMatchCV(RankerSearch, RankMatch):
     _has_evidence = True
 
     def _default_alphas(self) -> FloatArray:
-        lowest = -2 if self.subset_size == "all" else -4
+        is_by_grade = self.subset_size == "all" and self.position_weights is None
+        lowest = -2 if is_by_grade else -4
         return np.logspace(lowest, lowest + 5, 11)
 
 

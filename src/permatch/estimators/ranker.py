@@ -25,7 +25,7 @@ from permatch.estimators.inputs import (
 )
 from permatch.estimators.query_scaler import METHODS, scale_within_queries
 from permatch.metrics import NDCG
-from permatch.queries import QueryRows, QuerySet, query_rows
+from permatch.queries import QueryRows, QuerySet, query_rows, refuse_document_weights
 
 
 class BaseRanker(ExportedRanker, BaseModel):
@@ -122,7 +122,8 @@ class BaseRanker(ExportedRanker, BaseModel):
             Instead of `qid`: the number of consecutive rows of each query.
         sample_weight : array of shape (n,) or str, optional
             The weight of each document's query, equal for all documents of a query; it
-            multiplies the other weights of the query.
+            multiplies the other weights of the query.  `RankMatch` on whole lists or pairs
+            also takes weights that differ within a query, for clicks: see there.
         feature_names : sequence of str, optional
             Of a table: the columns to learn from; default: all that hold numbers and have
             no other role.  Of an array: a name per feature, saved with the model.
@@ -244,15 +245,20 @@ class BaseRanker(ExportedRanker, BaseModel):
         return queries if prepare is None else prepare(queries)
 
     def _prepare(self) -> partial[QuerySet] | None:
-        """Return what scales queries, None if nothing does."""
-        if self.scaling is None:
-            return None
-        if self.scaling not in METHODS:
+        """Return what checks and scales queries, None if nothing does."""
+        if self.scaling not in (None, *METHODS):
             raise InvalidOptionError(
                 f"scaling must be None or one of {', '.join(map(repr, METHODS))}; got "
                 f"{self.scaling!r}."
             )
-        return partial(_scale_queries, method=self.scaling)
+        why = self._why_equal_weights()
+        if self.scaling is None and why is None:
+            return None
+        return partial(_prepare_queries, method=self.scaling, why=why)
+
+    def _why_equal_weights(self) -> str | None:
+        """Return what needs equal weights of the documents of a query; None: nothing."""
+        return f"for {type(self).__name__}, which weighs whole queries"
 
     def _roles(
         self,
@@ -343,13 +349,18 @@ class BaseRanker(ExportedRanker, BaseModel):
         return Inputs.of(self).read(X)
 
 
-def _scale_queries(queries: QuerySet, method: str) -> QuerySet:
+def _prepare_queries(queries: QuerySet, method: str | None, why: str | None) -> QuerySet:
+    if why is not None:
+        refuse_document_weights(queries, why)
+    if method is None:
+        return queries
     scaled = scale_within_queries(queries.documents, queries.starts, method)
     return replace(queries, documents=scaled)
 
 
 def _weigh_figures(queries: QuerySet, model: BaseRanker) -> tuple[float, float]:
     """Return the sums of the weighted NDCG of queries, and of their weights."""
+    refuse_document_weights(queries, "in score(), which averages over queries")
     rows = QueryRows(queries.starts, queries.ids, None)
     scores = model._predict_lists(queries.documents, rows)
     figures = (NDCG @ 10)(queries.grades, scores, group=queries.lengths, per_query=True)

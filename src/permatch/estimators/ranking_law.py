@@ -6,6 +6,7 @@ import numpy as np
 
 from permatch._types import FloatArray, IntArray
 from permatch.estimators.ranker import BaseRanker
+from permatch.objectives.list_levels import PositionLevels
 from permatch.ranking_distribution import RankingDistribution
 
 
@@ -13,11 +14,13 @@ class RankingLaw(BaseRanker):
     """A ranker whose scores are those of a distribution over rankings.
 
     Subclasses set ``level_weights_``, the weights of positions, best first, and
-    ``level_shares_``, the share of a list with each.
+    ``level_shares_``, the share of a list with each.  Where ``level_weights_`` is None, the
+    weights are the means of `position_weights` over the positions of every share.
     """
 
     n_jobs: int | None
-    level_weights_: FloatArray
+    position_weights: Any = None
+    level_weights_: FloatArray | None
     level_shares_: FloatArray
 
     def distribution(
@@ -31,7 +34,8 @@ class RankingLaw(BaseRanker):
             The documents of one query.
         position_weights : array of shape (n,), optional
             Weights of the positions of this list, best first, non-increasing.  Default:
-            the weights of the training lists, each for its share of the list.
+            the weights of the training lists, each for its share of the list; of a model
+            with `position_weights`, their means over the positions of every share.
         **options
             Passed to `RankingDistribution`.
 
@@ -44,7 +48,11 @@ class RankingLaw(BaseRanker):
         scores = self.predict(X, group=[n_documents])
         if position_weights is None:
             sizes = _shares_of(n_documents, self.level_shares_)
-            position_weights = np.repeat(self.level_weights_, sizes)
+            if self.level_weights_ is None:
+                of_positions = PositionLevels.of(self.position_weights)
+                position_weights = of_positions.block_means(sizes)
+            else:
+                position_weights = np.repeat(self.level_weights_, sizes)
         return RankingDistribution(scores, position_weights, n_jobs=self.n_jobs, **options)
 
     def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:

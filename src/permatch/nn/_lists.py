@@ -30,7 +30,7 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 def check_levels(levels: str | Sequence[float]) -> str | tuple[float, ...]:
     """Return the name of levels, or one number per grade."""
-    from permatch.objectives.rank_losses import check_levels
+    from permatch.objectives.list_levels import check_levels
 
     is_named = isinstance(levels, str)
     found = check_levels(levels, 1 if is_named else max(len(levels) - 1, 1))
@@ -100,7 +100,7 @@ def whole_lists_op(
     """Return the losses of lists, their slopes, and which lists have several grades."""
     import numpy as np
 
-    from permatch.objectives.rank_losses import check_levels
+    from permatch.objectives.list_levels import check_levels
     from permatch.objectives.whole_list import WholeListLikelihood
 
     table, kinds = scores.detach().cpu().numpy(), grades.detach().cpu().numpy()

@@ -14,9 +14,18 @@ import numpy as np
 
 from permatch._shards import Shards, add_up, light
 from permatch._types import BoolArray, FloatArray, IntArray
-from permatch._validation import check_choice, check_count, refuse_masked
+from permatch._validation import check_choice, check_count
 from permatch.errors import GradeError, InvalidOptionError
+from permatch.objectives.list_levels import GradeLevels, PositionLevels, choose_levels
 from permatch.objectives.pairs import PairLikelihood
+from permatch.objectives.query_counts import (
+    QUERY_WEIGHTS,
+    count_kinds,
+    count_pairs,
+    has_grades,
+    no_grades,
+    weigh_queries,
+)
 from permatch.objectives.rank_margin import (
     ListHinge,
     RankLoss,
@@ -36,13 +45,9 @@ from permatch.objectives.subsets import (
     draw_subsets,
     nothing_left,
 )
+from permatch.objectives.weighted_lists import CopiedLoss, copy_queries
 from permatch.objectives.whole_list import WholeListLikelihood
 from permatch.queries import LARGEST_GRADE, QuerySet
-
-#: Choices of the weights of queries.
-QUERY_WEIGHTS = ("observations", "queries", "per_document", "per_relevant")
-
-_NAMED_LEVELS = ("grades", "gains")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,7 @@ class ObservedLoss:
     shards: Shards  # pairs of queries and a `permatch.objectives.ranking.ScoreLoss`
     n_observations: int  # number of subsets, pairs or lists in the mean
     weigh: Callable[[], FloatArray]  # returns the weight of every query, in all one
+    total_weight: float = np.nan  # sum of the weights given to these, if anyone asks
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes of fitted models
     has_kinks: bool = False  # whether slopes are subgradients
     has_forms: bool = False  # whether the losses are those of whole lists
@@ -108,13 +114,14 @@ def ranking_likelihood(
     if size != "all":
         refuse_option("levels", levels, "grades", size, "'all'")
         refuse_option("form", form, "auto", size, "'all'")
-    if size in ("all", "pairs"):
-        refuse_option("position_weights", position_weights, None, size, "subsets")
+    if size == "pairs":
+        refuse_option("position_weights", position_weights, None, size, "lists and subsets")
     n_subsets = check_subset_options(n_subsets, missing_grades, ties)
     known = count_grades(shards)
     if size == "all":
-        own = form, is_single
-        return _whole_lists(shards, known, levels, query_weight, own, n_jobs)
+        chosen = choose_levels(levels, position_weights, known.largest)
+        seen = _Lists(chosen, form, is_single)
+        return _whole_lists(shards, known, seen, query_weight, n_jobs)
     if size == "pairs":
         fitted = _even_levels(np.array([1.0, 0.0]))
         return _observe(shards, _Pairs(), query_weight, n_jobs, fitted=fitted)
@@ -159,14 +166,14 @@ def _observe(
 ) -> ObservedLoss:
     """Return the loss of what is seen of every query, weighted."""
     check_choice(query_weight, "query_weight", QUERY_WEIGHTS)
-    n_queries, n_observations, total = shards.total(_count, seen, query_weight)
+    n_queries, n_observations, total, given = shards.total(_count, seen, query_weight)
     if not n_observations and isinstance(seen, _Subsets):
         raise nothing_left(seen.drawn.size, seen.drawn.most_grades, n_queries)
     if not total > 0.0:
-        raise no_grades(n_queries)
+        raise seen.nothing(n_queries)
     pairs = shards.keep(_lose, seen, query_weight, total, n_jobs)
     weigh = partial(_weigh, shards, seen, query_weight, total)
-    return ObservedLoss(pairs, int(n_observations), weigh, **more)
+    return ObservedLoss(pairs, int(n_observations), weigh, float(given), **more)
 
 
 def _weigh(shards: Shards, seen: "_Seen", query_weight: str, total: float) -> FloatArray:
@@ -176,25 +183,35 @@ def _weigh(shards: Shards, seen: "_Seen", query_weight: str, total: float) -> Fl
 
 @light
 def _weights(queries: QuerySet, seen: "_Seen", query_weight: str) -> FloatArray:
-    return weigh_queries(queries, seen.counts(queries), query_weight)
+    copies = copy_queries(queries)
+    own = copies.queries
+    return copies.add_up(weigh_queries(own, seen.counts(own), query_weight))
 
 
 @light
-def _count(queries: QuerySet, seen: "_Seen", query_weight: str) -> tuple[int, float, float]:
-    counts = seen.counts(queries)
-    weights = weigh_queries(queries, counts, query_weight)
-    return queries.n_queries, counts.sum(), weights.sum()
+def _count(
+    queries: QuerySet, seen: "_Seen", query_weight: str
+) -> tuple[int, float, float, float]:
+    copies = copy_queries(queries)
+    own = copies.queries
+    counts = seen.counts(own)
+    total = weigh_queries(own, counts, query_weight).sum()
+    n_observations = copies.most(counts).sum()
+    return queries.n_queries, n_observations, total, own.weights[counts > 0].sum()
 
 
 @light
 def _lose(
     queries: QuerySet, seen: "_Seen", query_weight: str, total: float, n_jobs: int
 ) -> Any:
-    counts = seen.counts(queries)
+    copies = copy_queries(queries)
+    own = copies.queries
+    counts = seen.counts(own)
     if not counts.any():
         return _NoLoss(queries.n_documents)
-    weights = weigh_queries(queries, counts, query_weight) / total
-    return seen.loss(queries, weights, n_jobs)
+    weights = weigh_queries(own, counts, query_weight) / total
+    loss = seen.loss(own, weights, n_jobs)
+    return loss if copies.rows is None else CopiedLoss(loss, copies)
 
 
 class _NoLoss:
@@ -230,24 +247,38 @@ class _Seen:
         """Return the loss of the scores of all documents, given weights of queries."""
         raise NotImplementedError
 
+    def nothing(self, n_queries: int) -> GradeError:
+        """Return the error of queries none of which has an observation."""
+        return no_grades(n_queries)
+
 
 @dataclass(frozen=True, eq=False)
 class _Lists(_Seen):
     """Whole lists, by the level of every grade."""
 
-    codes: IntArray
-    values: FloatArray
+    levels: GradeLevels | PositionLevels
     form: str
     is_single: bool
 
     def counts(self, queries: QuerySet) -> BoolArray:
-        return has_grades(queries, self.codes[queries.grades])
+        kinds, _ = self.levels.of_queries(queries)
+        return has_grades(queries, kinds)
 
     def loss(self, queries: QuerySet, weights: FloatArray, n_jobs: int) -> Any:
-        kinds = self.codes[queries.grades]
-        own = queries.starts, kinds, self.values, weights
+        kinds, levels = self.levels.of_queries(queries)
+        own = queries.starts, kinds, levels, weights
         how: Any = {"form": self.form, "is_single": self.is_single}
         return WholeListLikelihood(*own, **how, n_jobs=n_jobs)
+
+    def nothing(self, n_queries: int) -> GradeError:
+        if isinstance(self.levels, GradeLevels):
+            return no_grades(n_queries)
+        return GradeError(
+            "at least one query needs documents of different grades at positions of "
+            f"different weight, and a weight above 0; none of the {n_queries} queries has "
+            "them. Check the grades, and that position_weights differ among the first "
+            "positions."
+        )
 
 
 class _Sorted(_Seen):
@@ -339,54 +370,6 @@ def draw_training_subsets(
     )
 
 
-def weigh_queries(
-    queries: QuerySet, counts: Any, query_weight: str = "observations"
-) -> FloatArray:
-    """Return the weight of every query, (q,), which is to be divided by the sum of all.
-
-    `counts` (q,) are the observations per query; queries without any get weight 0.  The
-    weights of the queries multiply those chosen by `query_weight`.
-    """
-    weights = np.asarray(counts, dtype=np.float64)
-    if query_weight != "observations":
-        weights = (weights > 0).astype(np.float64)
-    if query_weight == "per_document":
-        weights /= queries.lengths
-    elif query_weight == "per_relevant":
-        n_relevant = np.bincount(queries.owners, queries.grades > 0, queries.n_queries)
-        weights /= np.maximum(n_relevant, 1.0)
-    return weights * queries.weights
-
-
-def no_grades(n_queries: int) -> GradeError:
-    """Return the error of queries none of which says anything."""
-    return GradeError(
-        "at least one query needs documents of different grades and a weight above 0; "
-        f"none of the {n_queries} queries has both. Check the grades, query ids and "
-        "weights."
-    )
-
-
-def count_kinds(queries: QuerySet, kinds: IntArray) -> IntArray:
-    """Return how many documents of every kind every query has, (q, number of kinds)."""
-    n_kinds = int(kinds.max(initial=0)) + 1
-    cells = queries.owners * n_kinds + kinds
-    counts = np.bincount(cells, minlength=queries.n_queries * n_kinds)
-    return counts.reshape(queries.n_queries, n_kinds)
-
-
-def has_grades(queries: QuerySet, kinds: IntArray | None = None) -> BoolArray:
-    """Return whether documents of a query differ in grade, or in another kind, (q,)."""
-    kinds = queries.grades if kinds is None else kinds
-    return (count_kinds(queries, kinds) > 0).sum(axis=1) > 1
-
-
-def count_pairs(queries: QuerySet) -> IntArray:
-    """Return how many pairs of documents of different grade every query has, (q,)."""
-    same = (count_kinds(queries, queries.grades) ** 2).sum(axis=1)
-    return (queries.lengths**2 - same) // 2
-
-
 def check_subset_size(subset_size: Any, names: tuple[str, ...]) -> int | str:
     """Return a subset size: one of some names, or a whole number of at least 2."""
     if isinstance(subset_size, str):
@@ -409,47 +392,19 @@ def refuse_option(name: str, value: Any, default: Any, size: Any, of: str) -> No
         )
 
 
-def check_levels(levels: Any, largest_grade: int) -> FloatArray:
-    """Return the position weight of every grade, (largest_grade + 1,)."""
-    grades = np.arange(largest_grade + 1.0)
-    if isinstance(levels, str) and levels in _NAMED_LEVELS:
-        return grades if levels == "grades" else 2.0**grades - 1.0
-    required = (
-        f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or one number per "
-        f"grade from 0 to {largest_grade}, non-decreasing and not all equal"
-    )
-    refuse_masked(levels, "levels", InvalidOptionError)
-    try:
-        found = np.array(levels, dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise InvalidOptionError(f"{required}; got {levels!r}.") from err
-    if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    found = found[: len(grades)]
-    if (np.diff(found) < 0).any() or found[0] == found[-1]:
-        raise InvalidOptionError(f"{required}; got {levels!r}.")
-    return found
-
-
 def _whole_lists(
-    shards: Shards,
-    known: GradeCounts,
-    levels: Any,
-    query_weight: str,
-    form: tuple[str, bool],
-    n_jobs: int,
+    shards: Shards, known: GradeCounts, seen: _Lists, query_weight: str, n_jobs: int
 ) -> ObservedLoss:
-    by_grade = check_levels(levels, known.largest)
-    # Grades of equal level are one to the model.
-    values, codes = np.unique(by_grade, return_inverse=True)
-    seen = _Lists(codes, values, *form)
     observed = _observe(shards, seen, query_weight, n_jobs, has_forms=True)
-    n_documents = np.bincount(codes, known.counts[: len(codes)], len(values))
+    counts, values = known.counts[: known.largest + 1], None
+    if isinstance(seen.levels, GradeLevels):
+        values = seen.levels.values
+        counts = np.bincount(seen.levels.codes, counts, len(values))
     forms = observed.shards.total(_count_forms)
     observed.fitted.update(
         forms_=dict(zip(_FORMS, forms, strict=True)),
-        level_weights_=values[::-1],
-        level_shares_=(n_documents / known.counts.sum())[::-1],
+        level_weights_=None if values is None else values[::-1],
+        level_shares_=(counts / known.counts.sum())[::-1],
     )
     return observed
 

@@ -29,7 +29,7 @@ from permatch.objectives.subset_likelihood import (
     GradedSubsets,
     SubsetLoss,
     check_finite,
-    check_position_weights,
+    dcg_weights,
     task_values,
 )
 
@@ -42,7 +42,7 @@ _TASK_DOCUMENTS = 20_000
 def _discounted_losses(grades: IntArray, is_normalised: bool) -> FloatArray:
     """Return the loss of every document at every position, (p, m, m)."""
     gains = np.exp2(grades) - 1.0
-    discounts = check_position_weights("discount", grades.shape[1])
+    discounts = dcg_weights(grades.shape[1])
     losses = gains[:, :, None] * (discounts[:, None] - discounts)
     return losses / (gains @ discounts)[:, None, None] if is_normalised else losses
 
@@ -114,7 +114,7 @@ class ListHinge:
         self._starts = np.asarray(starts, dtype=np.intp)
         self._query_weights = np.asarray(query_weights, dtype=np.float64)
         longest = int(np.diff(self._starts).max(initial=0))
-        self._discounts = check_position_weights("discount", longest)
+        self._discounts = dcg_weights(longest)
         self._shares = np.zeros(len(grades))  # g / Z
         self._targets = np.zeros(len(grades))
         is_used = [self._observe(k, grades) for k in range(len(starts) - 1)]

@@ -30,7 +30,7 @@ from permatch.kernels.ranking.subsets import MAX_LANE_SIZE, add_short_lists
 from permatch.objectives.subsets import SubsetGroup, Subsets
 
 Ties = Literal["average", "first"]
-PositionWeights = Any  # None, "discount", or a non-increasing sequence
+PositionWeights = Any  # None, "dcg", or a non-increasing sequence
 
 #: Largest subset size: a few hundredths of a second per subset.
 MAX_SUBSET_SIZE = 20
@@ -44,7 +44,7 @@ _SUBSETS_PER_STACK = 2048
 def check_position_weights(position_weights: PositionWeights, size: int) -> FloatArray:
     """Return the weight of every position of a list, best first, (size,).
 
-    None stands for ``size - j`` at position j = 1 .. size, as in the paper, "discount" for
+    None stands for ``size - j`` at position j = 1 .. size, as in the paper, "dcg" for
     ``1 / log2(1 + j)``.  Other weights must be finite, non-increasing and not all equal.
 
     Examples
@@ -54,24 +54,42 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
     """
     if position_weights is None:
         return np.arange(size - 1, -1, -1.0)
+    if isinstance(position_weights, str) and position_weights == "dcg":
+        return dcg_weights(size)
+    return as_position_weights(position_weights, size)
+
+
+def dcg_weights(size: int) -> FloatArray:
+    """Return ``1 / log2(1 + j)`` for the positions j = 1 .. size."""
+    return 1.0 / np.log2(np.arange(2.0, size + 2.0))
+
+
+def as_position_weights(
+    position_weights: PositionWeights, size: int | None = None
+) -> FloatArray:
+    """Return checked weights of positions, best first, as many as there are positions.
+
+    Without a `size` they are those of the first positions of a list.
+    """
     if isinstance(position_weights, str):
-        if position_weights != "discount":
-            raise InvalidOptionError(
-                "position_weights must be None, 'discount' or a non-increasing sequence; "
-                f"got {position_weights!r}."
-            )
-        return 1.0 / np.log2(np.arange(2.0, size + 2.0))
+        raise InvalidOptionError(
+            "position_weights must be None, 'dcg' or a non-increasing sequence; got "
+            f"{position_weights!r}."
+        )
     refuse_masked(position_weights, "position_weights", InvalidOptionError)
     try:
         weights = np.array(position_weights, dtype=np.float64)
     except (TypeError, ValueError) as err:
+        number = "a sequence of" if size is None else size
         raise InvalidOptionError(
-            f"position_weights must be {size} numbers; {err}. Use None for size - j."
+            f"position_weights must be {number} numbers; {err}. Use 'dcg' for lists of any "
+            "length."
         ) from err
-    if weights.shape != (size,):
+    if weights.ndim != 1 or size not in (None, len(weights)):
+        number = "position" if size is None else f"of the {size} positions"
         raise InvalidOptionError(
-            f"position_weights must have one number for each of the {size} positions; got "
-            f"shape {weights.shape}. None and 'discount' work for any length."
+            f"position_weights must have one number for each {number}; got shape "
+            f"{weights.shape}. None and 'dcg' work for any length."
         )
     if not np.isfinite(weights).all():
         raise InvalidOptionError(
@@ -84,10 +102,11 @@ def check_position_weights(position_weights: PositionWeights, size: int) -> Floa
             f"{weights[worst]:g} at position {worst + 1} before {weights[worst + 1]:g}. "
             "Sort them."
         )
-    if weights[0] == weights[-1]:
+    if not len(weights) or weights[0] == weights[-1]:
+        got = f"{weights[0]:g} at all {len(weights)} positions" if len(weights) else "none"
         raise InvalidOptionError(
             "position_weights must not all be equal, or no order would be better than "
-            f"another; got {weights[0]:g} at all {size} positions."
+            f"another; got {got}."
         )
     return weights
 
@@ -199,7 +218,7 @@ class SubsetLoss:
         Small lists of documents.
     grades : ndarray of shape (n,)
         The grade of every document, at least 0.
-    position_weights : None, "discount" or sequence of float
+    position_weights : None, "dcg" or sequence of float
         See `check_position_weights`.
     query_weights : ndarray of shape (q,)
         The total weight of the subsets of a query.

@@ -87,8 +87,8 @@ class WholeListLikelihood:
         First document of every query, and the number of documents at the end.
     grades : ndarray of shape (n,)
         Grade of every document, a whole number of at least 0.
-    levels : ndarray of shape (number of grades,)
-        Value of every grade, rising.
+    levels : ndarray of shape (number of grades,) or (q, number of grades)
+        Value of every grade, rising; or of every grade in every query.
     query_weights : ndarray of shape (q,)
         Weight of every query; sums to one.
     form : {"auto", "exact", "profile"}
@@ -350,7 +350,7 @@ class WholeListLikelihood:
 
 def _list_levels(starts: IntArray, grades: IntArray, levels: FloatArray) -> LevelLists:
     """Lay out the levels of every query; ties among counts are broken by value."""
-    n_levels, n_queries = len(levels), len(starts) - 1
+    n_levels, n_queries = levels.shape[-1], len(starts) - 1
     owners = np.repeat(np.arange(n_queries), np.diff(starts))
     counts = np.bincount(owners * n_levels + grades, minlength=n_queries * n_levels)
     counts = counts.reshape(n_queries, n_levels)
@@ -365,7 +365,8 @@ def _list_levels(starts: IntArray, grades: IntArray, levels: FloatArray) -> Leve
     at_query, at_level = np.nonzero(counts)
     targets = level_starts[at_query] + places[at_query, at_level]
     listed_values, listed_counts = np.empty(len(targets)), np.empty(len(targets), np.int64)
-    listed_values[targets] = levels[at_level]
+    by_query = np.broadcast_to(levels, counts.shape)
+    listed_values[targets] = by_query[at_query, at_level]
     listed_counts[targets] = counts[at_query, at_level]
     padded = -(-np.diff(starts) // WIDTH) * WIDTH  # lengths of the rows of the tables
     return LevelLists(

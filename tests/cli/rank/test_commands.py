@@ -186,6 +186,19 @@ def test_subset_sizes(call, files, tmp_path, size):
     np.testing.assert_array_equal(model.coef_, direct.coef_)
 
 
+@pytest.mark.parametrize(
+    ("text", "weights"), [("dcg", "dcg"), ("1,0.5,0", [1.0, 0.5, 0.0])], ids=str
+)
+def test_position_weights(call, files, tmp_path, text, weights):
+    path = tmp_path / "m.json"
+    result = call("fit", files[0], "-m", path, "--position-weights", text)
+    assert result.exit_code == OK, result.output
+    data = read_letor(files[0])
+    direct = RankMatch(position_weights=weights).fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_array_equal(load(path).coef_, direct.coef_)
+    assert load(path).position_weights == weights
+
+
 def test_ridge(call, files, tmp_path):
     path = tmp_path / "model.json"
     result = call("fit", files[0], "-m", path, "--estimator", "ridge")

@@ -169,6 +169,7 @@ def test_a_feature_that_no_tree_uses_may_be_missing(call, files, model_file, tmp
         (["--estimator", "dorm"], "--model-kind trees needs --estimator rankmatch"),
         (["--subset-size", 3], "--subset-size has no effect"),
         (["--n-subsets", 1], "--n-subsets has no effect"),
+        (["--position-weights", "dcg"], "--position-weights has no effect"),
         (["--max-iter", 9], "--max-iter has no effect"),
         (["--leaves", "2,6"], "several --leaves to choose from need --cv"),
         (["--leaves", "1"], "numbers of at least 2"),

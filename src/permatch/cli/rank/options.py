@@ -29,6 +29,18 @@ def check_n_subsets(number: float) -> float:
     return number
 
 
+def check_position_weights(text: str | None) -> Any:
+    """Return the name or the numbers of a text; refuse any other."""
+    if text in (None, "dcg"):
+        return text
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError as err:
+        raise typer.BadParameter(
+            f"must be dcg, or numbers with commas between them; got {text!r}."
+        ) from err
+
+
 def check_metrics(texts: list[str] | None) -> list[str]:
     """Refuse unknown measures."""
     if not texts:
@@ -120,6 +132,17 @@ class Learner:
             callback=check_n_subsets,
         ),
     ] = 0.4
+    position_weights: Annotated[
+        str | None,
+        _model_option(
+            "--position-weights",
+            metavar="dcg|C,C,...",
+            help="Weights of positions, best first: 1 / log2(1 + position), or numbers. "
+            "Default: of whole lists, the grades; of subsets of N, N - 1 to 0.",
+            callback=check_position_weights,
+            show_default=False,
+        ),
+    ] = None
     form: Annotated[
         Literal["auto", "exact", "profile"],
         _model_option(
@@ -162,6 +185,8 @@ class Learner:
         }
         if size is not None:
             options["subset_size"] = int(size) if size.isdecimal() else size
+        if self.position_weights is not None:
+            options["position_weights"] = self.position_weights
         if self.max_iter is not None:
             options["max_iter"] = self.max_iter
         if self.query_weight is not None:
@@ -185,6 +210,7 @@ class Learner:
         given = {
             "--subset-size": self.subset_size not in (None, "all"),
             "--n-subsets": self.n_subsets != 0.4,
+            "--position-weights": self.position_weights is not None,
             "--max-iter": self.max_iter is not None,
         }
         for name, is_given in given.items():
@@ -194,6 +220,7 @@ class Learner:
     def _refuse_for_ridge(self) -> None:
         given = {
             "--subset-size": self.subset_size,
+            "--position-weights": self.position_weights,
             "--query-weight": self.query_weight,
             "--max-iter": self.max_iter,
             "--form": None if self.form == "auto" else self.form,

@@ -79,7 +79,7 @@ class RankingInference:
         roles = self._roles(X, y, qid, group, sample_weight)
         shards = self._open_new(X, roles, group, Inputs.of(self))
         problem = self._problem(shards, check_jobs(self.n_jobs))
-        has_likelihood, why_not = _is_likelihood(self)
+        has_likelihood, why_not = _is_likelihood(self, shards)
         is_counted = problem.shares > 0.0
         labels = _query_clusters(self, clusters, X, qid, group, len(is_counted))
         labels[~is_counted] = labels[is_counted][0]  # they have no gradient
@@ -183,7 +183,7 @@ class RankingInference:
 
 def n_queries(model: Any, problem: Any, shards: Shards) -> float:
     """Return the sum of the weights of queries; refuse what is no likelihood."""
-    has_likelihood, why_not = _is_likelihood(model)
+    has_likelihood, why_not = _is_likelihood(model, shards)
     if not has_likelihood:
         raise InvalidOptionError(
             f"alphas='evidence' needs a likelihood of independent queries; {why_not}. Give "
@@ -220,7 +220,12 @@ def _level_chances(
     return found.level_marginals.ravel()
 
 
-def _is_likelihood(model: Any) -> tuple[bool, str]:
+@light
+def _has_document_weights(queries: QuerySet) -> bool:
+    return queries.document_weights is not None
+
+
+def _is_likelihood(model: Any, shards: Shards) -> tuple[bool, str]:
     """Return whether the objective is minus the mean log-likelihood of queries."""
     if model.subset_size != "all":
         return False, (
@@ -228,6 +233,8 @@ def _is_likelihood(model: Any) -> tuple[bool, str]:
         )
     if model.query_weight not in ("observations", "queries"):
         return False, f"query_weight={model.query_weight!r} weighs queries by their length"
+    if any(shards.map(_has_document_weights)):
+        return False, "sample_weight differs between the documents of a query"
     return True, ""
 
 
