@@ -30,7 +30,7 @@ NEWEST_PYTHON ?= $(or $(shell for v in 3.13 3.12; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs docs-refresh clean
+.PHONY: help demo check test test-oldest test-newest lint style format bench reproduce docs docs-refresh release clean
 
 help:  ## show this list
 	@echo "usage: make TARGET"
@@ -86,8 +86,20 @@ docs: $(VENV)/docs.stamp  ## build the documentation site in docs/_build/html
 docs-refresh: $(VENV)/docs.stamp  ## run the code of the pages and rewrite the outputs that changed
 	$(VENV)/bin/python docs/_ext/page_text.py $(PAGES)
 
+# What people install: each file by itself, with what the README's examples need, and nothing
+# of this clone on the path.
+release: $(VENV)/dev.stamp  ## build sdist and wheel in dist/; run the README with each in an empty environment
+	@rm -rf dist
+	@$(RUN) hatchling build
+	@for file in dist/*.whl dist/*.tar.gz; do \
+	  echo "installing $$file into .venv-release"; \
+	  $(PYTHON) -m venv --clear .venv-release && \
+	  .venv-release/bin/python -m pip install -qq --disable-pip-version-check "$$file[tables]" && \
+	  .venv-release/bin/python docs/_ext/page_text.py --check README.md || exit 1; \
+	done; rm -rf .venv-release
+
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-release build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated
 	find src tests reproduce benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -200,3 +200,15 @@ def test_a_step_that_fails_is_shown():
             page.shell("permatch --no-such-option")
         with pytest.raises(page_code.PageCodeError, match="UserWarning"):
             page.run("import warnings\nwarnings.warn('no')")
+
+
+def test_pages_that_differ_are_told_and_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_text, "ROOT", tmp_path)
+    stale, fresh = tmp_path / "stale.md", tmp_path / "fresh.md"
+    stale.write_text(STALE, encoding="utf-8")
+    fresh.write_text(FRESH, encoding="utf-8")
+    told = []
+    assert page_text.check([str(stale), str(fresh)], told.append) == 1
+    assert told[0].startswith("stale.md: differs\n--- ")
+    assert told[1] == "fresh.md: ok"
+    assert stale.read_text(encoding="utf-8") == STALE

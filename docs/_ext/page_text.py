@@ -15,9 +15,10 @@ All other blocks are left alone, and so is one after the line ``<!-- not run -->
 What stands in a page is as good as what its code prints if the words are the same, and the
 numbers nearly: see `is_alike`.  The tests ask for that; ``python docs/_ext/page_text.py
 [PAGE ...]`` rewrites all that is not the same, times excepted, and ``make docs-refresh``
-does so for all pages.
+does so for all pages; with ``--check`` in front of the pages it only tells what is not.
 """
 
+import difflib
 import io
 import re
 import sys
@@ -252,6 +253,26 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *inner]
 
 
+def differences(path: Path) -> list[str]:
+    """Return how a page differs from what its code prints: lines of a diff, pictures."""
+    text, pictures = refreshed(path)
+    shown = path.read_text(encoding="utf-8")
+    lines = difflib.unified_diff(shown.splitlines(), text.splitlines(), lineterm="")
+    return [*lines, *(f"another picture: {picture.name}" for picture in pictures)]
+
+
+def check(names: list[str], tell: Callable[[str], object] = print) -> int:
+    """Tell how pages differ from what their code prints; return the number that do."""
+    n_different = 0
+    for path in [Path(name).resolve() for name in names] or pages():
+        found = differences(path)
+        n_different += bool(found)
+        tell(
+            "\n".join([f"{path.relative_to(ROOT)}: {'differs' if found else 'ok'}", *found])
+        )
+    return n_different
+
+
 def main(names: list[str], tell: Callable[[str], object] = print) -> None:
     """Rewrite pages whose code prints something else than they show."""
     for path in [Path(name).resolve() for name in names] or pages():
@@ -267,4 +288,6 @@ def main(names: list[str], tell: Callable[[str], object] = print) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--check"]:
+        sys.exit(check(sys.argv[2:]) > 0)
     main(sys.argv[1:])
