@@ -10,6 +10,9 @@ with it cannot be served.  All formats compute in single precision.
 * Elasticsearch and OpenSearch with the Learning to Rank plugin: the body of
   ``POST _ltr/_featureset/<feature set>/_createmodel``; a linear model is of the type
   ``model/linear``.
+
+Pipelines that prepare features are exported too: ONNX files then take the columns that the
+preparation takes; for the others there are definitions of features besides the model.
 """
 
 import json
@@ -20,8 +23,20 @@ from typing import Any
 from permatch._estimators import ESTIMATORS
 from permatch._files import whole_file
 from permatch._tables import check_feature_names
+from permatch._validation import check_choice
 from permatch.errors import InvalidOptionError
 from permatch.estimators.onnx_graph import OnnxGraph
+from permatch.estimators.pipelines import split_pipeline
+from permatch.estimators.prepared_columns import PreparedFeature
+from permatch.estimators.prepared_serving import (
+    Definitions,
+    add_features,
+    elasticsearch_definitions,
+    find_features,
+    input_columns,
+    solr_definitions,
+    store_features,
+)
 
 
 class ExportedRanker:
@@ -108,7 +123,56 @@ class ExportedRanker:
         raise _no_format(self, "Elasticsearch")
 
 
-#: From a ranker, its name, names of features and a prefix to the bytes of a file.
+def export(
+    model: Any, path: str | PathLike[str], *, to: str, name: str = "permatch"
+) -> None:
+    """Write a ranker, or a pipeline that prepares features for one, for a serving system.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A ranker, or a scikit-learn `Pipeline` of a `FeaturePreparation` and a ranker.
+    path : str or path
+        An existing file is replaced, never left half-written.
+    to : str
+        "onnx", "solr" or "elasticsearch": the model, as methods of rankers write it.
+        "solr-features" or "elasticsearch-features": the definitions of the prepared
+        features of a pipeline, which these systems need besides it.
+    name : str
+        Name of the model.
+
+    Notes
+    -----
+    ONNX files of a pipeline take the columns of the table: numbers as ``X`` (n, d),
+    float32, NaN where missing, and those of categories as ``categories`` (n, k), text, ""
+    where missing.  Their names are in the metadata ``features`` and ``categories``.
+
+    In Solr and Elasticsearch the fields of documents must be called as the columns, and
+    what a document does not have is missing.
+
+    Examples
+    --------
+    >>> import json
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import permatch as pm
+    >>> from sklearn.pipeline import make_pipeline
+    >>> lists = pd.DataFrame({"query": [1, 1, 2, 2], "clicks": [9, 0, 5, 1]})
+    >>> preparation = pm.FeaturePreparation(log1p=["clicks"])
+    >>> pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    >>> _ = pipeline.fit(lists, [1, 0, 1, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "features.json")
+    ...     pm.export(pipeline, path, to="solr-features")
+    ...     json.loads(path.read_text())[0]["params"]
+    {'q': '{!func}ln(sum(1,clicks))'}
+    """
+    _write(path, WRITERS[check_choice(to, "to", WRITERS)](model, name, None, "f"))
+
+
+#: From a ranker or a pipeline, its name, names of features and a prefix to the bytes of a
+#: file.
 Writer = Callable[[Any, str, Sequence[str] | None, str], bytes]
 
 
@@ -116,17 +180,26 @@ def onnx_file(
     model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> bytes:
     """Return a ranker as an ONNX file."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    graph = OnnxGraph(len(names))
-    return graph.file(model._add_scores(graph, graph.features), name, names)
+    preparation, ranker = split_pipeline(model)
+    names = _served_names(ranker, name, feature_names, feature_prefix)
+    if preparation is None:
+        graph = OnnxGraph(len(names))
+        return graph.file(ranker._add_scores(graph, graph.features), name, names)
+    features = _prepared(preparation, ranker, feature_names)
+    numbers, categories = input_columns(features)
+    graph = OnnxGraph(len(numbers), len(categories))
+    scores = ranker._add_scores(graph, add_features(graph, features))
+    labels = [[column.label for column in columns] for columns in (numbers, categories)]
+    return graph.file(scores, name, *labels)
 
 
 def solr_file(
     model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> bytes:
     """Return a ranker as a file for Solr."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    own = model._solr_model(names)
+    given = model, name, feature_names, feature_prefix
+    ranker, names, _ = _in_store(*given, "Solr", solr_definitions)
+    own = ranker._solr_model(names)
     return _as_json({"class": own["class"], "name": name} | own)
 
 
@@ -134,25 +207,96 @@ def elasticsearch_file(
     model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> bytes:
     """Return a ranker as a file for Elasticsearch and OpenSearch."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    kind, definition = model._elasticsearch_model(names)
+    given = model, name, feature_names, feature_prefix
+    ranker, names, _ = _in_store(*given, "Elasticsearch", elasticsearch_definitions)
+    kind, definition = ranker._elasticsearch_model(names)
     # The plugin wants a string that holds JSON.
     own = {"type": kind, "definition": json.dumps(definition)}
     return _as_json({"model": {"name": name, "model": own}})
+
+
+def solr_features_file(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
+) -> bytes:
+    """Return the prepared features of a pipeline as a file for Solr."""
+    _check_prepared(model)
+    given = model, name, feature_names, feature_prefix
+    return _as_json(_in_store(*given, "Solr", solr_definitions)[2])
+
+
+def elasticsearch_features_file(
+    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
+) -> bytes:
+    """Return the prepared features of a pipeline as a file for Elasticsearch."""
+    _check_prepared(model)
+    given = model, name, feature_names, feature_prefix
+    features = _in_store(*given, "Elasticsearch", elasticsearch_definitions)[2]
+    return _as_json({"features": features})
 
 
 #: The systems by name.
 WRITERS: dict[str, Writer] = {
     "onnx": onnx_file,
     "solr": solr_file,
+    "solr-features": solr_features_file,
     "elasticsearch": elasticsearch_file,
+    "elasticsearch-features": elasticsearch_features_file,
 }
+
+
+def _in_store(
+    model: Any,
+    name: str,
+    feature_names: Sequence[str] | None,
+    feature_prefix: str,
+    system: str,
+    define: Definitions,
+) -> tuple[Any, list[str], list[Any]]:
+    """Return a ranker, the names of its features in a store, and their definitions."""
+    preparation, ranker = split_pipeline(model)
+    names = _served_names(ranker, name, feature_names, feature_prefix)
+    if preparation is None:
+        return ranker, names, []
+    features = _prepared(preparation, ranker, feature_names)
+    if preparation.feature_names_ is None:
+        raise InvalidOptionError(
+            f"{system} computes prepared features from fields by name; this pipeline was "
+            "fitted on an array, whose columns have none. Fit it on a data frame."
+        )
+    return ranker, *store_features(features, define)
+
+
+def _prepared(
+    preparation: Any, ranker: Any, feature_names: Sequence[str] | None
+) -> list[PreparedFeature]:
+    """Return the features that a ranker reads of a preparation."""
+    preparation._check_fitted()
+    if feature_names is not None:
+        raise InvalidOptionError(
+            "feature_names are for models without a preparation; features of a pipeline "
+            "are called after the columns they are made of. Rename the columns and fit "
+            "again."
+        )
+    return find_features(preparation, ranker.columns_ or ranker.feature_names_)
+
+
+def _check_prepared(model: Any) -> None:
+    if split_pipeline(model)[0] is None:
+        raise InvalidOptionError(
+            "only a pipeline with a FeaturePreparation has features to define; got a "
+            f"{type(model).__name__}. Export the model alone."
+        )
 
 
 def _served_names(
     model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
 ) -> list[str]:
     """Return the names of the features of a model that can be served."""
+    if not isinstance(model, ExportedRanker):
+        raise InvalidOptionError(
+            "a model to export must be a ranker, or a pipeline of a FeaturePreparation and "
+            f"a ranker; got a {type(model).__name__}."
+        )
     model._check_fitted()
     if not model.is_servable:
         raise InvalidOptionError(
@@ -181,7 +325,7 @@ def _no_format(model: Any, system: str) -> InvalidOptionError:
     )
 
 
-def _as_json(document: dict[str, Any]) -> bytes:
+def _as_json(document: Any) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
