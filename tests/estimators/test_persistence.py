@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 import permatch as pm
 from permatch.errors import ModelFileError
-from permatch.estimators import MAPMatching, MAPMatchingCV, load, save_model
+from permatch.estimators import MAPMatching, MAPMatchingCV, load, save
 from permatch.estimators.json_values import decode, encode
 from permatch.estimators.persistence import SCHEMA
 from tests.estimators import planted
@@ -198,7 +198,7 @@ def test_classes_of_others_cannot_be_saved(data, tmp_path):
         pass
 
     with pytest.raises(ModelFileError, match="MAPMatching, .*could not be loaded"):
-        save_model(Custom().fit(*data), tmp_path / "model.json")
+        save(Custom().fit(*data), tmp_path / "model.json")
     assert not list(tmp_path.iterdir())
 
 

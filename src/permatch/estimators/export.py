@@ -297,7 +297,7 @@ def _served_names(
             "a model to export must be a ranker, or a pipeline of a FeaturePreparation and "
             f"a ranker; got a {type(model).__name__}."
         )
-    model._check_fitted()
+    model._check_fitted()  # pyright: ignore[reportAttributeAccessIssue]
     if not model.is_servable:
         raise InvalidOptionError(
             "a model to export must score each document by its own features; this one "

@@ -29,5 +29,6 @@ def split_pipeline(model: Any) -> tuple[Any, Any]:
 def _task(step: Any) -> str | None:
     """Return what one of permatch's own estimators is for, None for any other."""
     listed = ESTIMATORS.get(type(step).__name__)
-    is_own = listed is not None and listed.home == type(step).__module__
-    return listed.task if is_own else None
+    if listed is None or listed.home != type(step).__module__:
+        return None
+    return listed.task

@@ -66,9 +66,10 @@ class FeaturePreparation(TransformerMixin, BaseModel):
 
     Notes
     -----
-    `transform` of a data frame (pandas, Polars, Arrow) is one of the same kind, `set_output`
-    apart.  Its columns may come in any order; those that training has not seen are dropped.
-    Columns of an array are named by position, ``log1p=[0, 3]``.
+    `transform` of a data frame (pandas, Polars, Arrow) gives one of the same kind.  Columns
+    may come in any order; those that training has not seen are dropped, and those that
+    are passed on as they are may be absent, though not with `set_output`.  Columns of an
+    array are named by position, ``log1p=[0, 3]``.
 
     A missing category is 0 in all features of its column; with "indicator" it has one of
     its own, ``brand_missing``, if there were any in training.  A column without any value
@@ -160,9 +161,10 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         columns = []
         for key, label in zip(table.keys, table.labels, strict=True):
             option = chosen.get(key)
-            kind: Any = {"categories": "category", "keep": "kept"}.get(option, "number")
-            if option is None and not table.is_number(key):
-                kind = "kept"
+            is_kept = option == "keep" or (option is None and not table.is_number(key))
+            kind: Any = "kept" if is_kept else "number"
+            if option == "categories":
+                kind = "category"
             columns.append(PreparedColumn(key, label, kind, is_log=option == "log1p"))
         return columns
 
@@ -276,7 +278,7 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         return {
             column.name: column.fill
             for column in self.plan_.columns
-            if column.kind == "number" and not np.isnan(column.fill)
+            if column.kind == "number" and column.fill is not None
         }
 
     def _check_loaded(self) -> None:
@@ -301,8 +303,10 @@ class _Table:
                 "matrix. Use X.toarray(), or a data frame."
             )
         refuse_masked(X, "X", DocumentTypeError)
-        self._frame = in_memory(X)
+        self._frame: Any = in_memory(X)
         self.names: list[str] | None = None
+        self.keys: list[Any]
+        self.labels: list[str]
         if is_table(self._frame):
             self.keys = self.names = self.labels = self._read_names()
             self.n_rows = len(self._frame)

@@ -1,4 +1,4 @@
-"""What becomes of each column of a table: numbers, their logarithms, indicators, categories.
+"""What becomes of each column of a table: numbers, logarithms, indicators, categories.
 
 A column is read once in training; what was learned of it makes features of any other table,
 and is all that exports need.
@@ -36,16 +36,16 @@ class PreparedFeature:
 class PreparedColumn:
     """A column, and what was learned of it.
 
-    `name` is a position in an array.  Of numbers `fill` is in place of missing ones, after
-    the logarithm, NaN if there must be none; `was_missing` says whether any were in
-    training.  Of categories `categories` have a feature each.
+    `name` is a position in an array.  `fill` is in place of missing numbers, after the
+    logarithm; None: there must be no missing values.  `was_missing` says whether there were
+    any in training.  `categories` have a feature each.
     """
 
     name: str | int
     label: str
     kind: Literal["number", "category", "kept"]
     is_log: bool = False
-    fill: float = float("nan")
+    fill: float | None = None
     was_missing: bool = False
     is_indicated: bool = False
     categories: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class PreparedColumn:
         return not read_numbers(cells, self)[1].any()
 
     def _one_hot(self, codes: IntArray, words: list[str]) -> list[FloatArray]:
-        if "" in words and np.isnan(self.fill):
+        if "" in words and self.fill is None:
             raise missing_value(self.label, int(np.argmax(codes == words.index(""))))
         found = list(self.categories) + [""] * self.is_indicated
         place = {word: k for k, word in enumerate(found)}
@@ -128,7 +128,7 @@ def _check_column(column: PreparedColumn) -> None:
     kinds = {
         "name": str | int,
         "label": str,
-        "fill": float,
+        "fill": float | None,
         "is_log": bool,
         "was_missing": bool,
         "is_indicated": bool,
@@ -138,8 +138,8 @@ def _check_column(column: PreparedColumn) -> None:
     is_text = is_typed and all(isinstance(word, str) for word in column.categories)
     if not is_text or column.kind not in ("number", "category", "kept"):
         raise ValueError(f"{column} is not a column")
-    if np.isinf(column.fill):
-        raise ValueError(f"fill of {column.label!r} must not be infinite")
+    if column.fill is not None and not np.isfinite(column.fill):
+        raise ValueError(f"fill of {column.label!r} must be finite")
 
 
 def learn_numbers(column: PreparedColumn, cells: Any, missing: str) -> PreparedColumn:
@@ -154,9 +154,9 @@ def learn_numbers(column: PreparedColumn, cells: Any, missing: str) -> PreparedC
     )
 
 
-def _fill(present: FloatArray, missing: str) -> float:
+def _fill(present: FloatArray, missing: str) -> float | None:
     if missing == "error":
-        return float("nan")
+        return None
     if missing == "zero" or not len(present):
         return 0.0
     # The lower of two in the middle: a mean of both may overflow.
@@ -176,7 +176,7 @@ def learn_categories(
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[:most]
     return replace(
         column,
-        fill=float("nan") if missing == "error" else 0.0,
+        fill=None if missing == "error" else 0.0,
         was_missing=was_missing,
         is_indicated=was_missing and missing == "indicator",
         categories=tuple(sorted(frequent)),
@@ -200,7 +200,7 @@ def read_numbers(
             "is no feature."
         )
     is_missing = np.isnan(numbers)
-    if is_missing.any() and np.isnan(column.fill) and not is_new:
+    if is_missing.any() and column.fill is None and not is_new:
         raise missing_value(label, int(np.argmax(is_missing)))
     if np.isinf(numbers).any():
         row = int(np.argmax(np.isinf(numbers)))

@@ -50,9 +50,9 @@ def input_columns(
     features: list[PreparedFeature],
 ) -> tuple[list[PreparedColumn], list[PreparedColumn]]:
     """Return the columns of numbers, and of categories, that features are made of."""
-    columns = list(dict.fromkeys(feature.column for feature in features))
+    columns = {feature.column.name: feature.column for feature in features}.values()
     categories = [column for column in columns if column.kind == "category"]
-    return [column for column in columns if column not in categories], categories
+    return [column for column in columns if column.kind != "category"], categories
 
 
 def add_features(graph: OnnxGraph, features: list[PreparedFeature]) -> str:
@@ -67,7 +67,8 @@ def add_features(graph: OnnxGraph, features: list[PreparedFeature]) -> str:
         blocks.append(_add_categories(graph, k, column))
         found += column.features
     table = blocks[0] if len(blocks) == 1 else graph.add("Concat", *blocks, axis=1)
-    order = [found.index(feature) for feature in features]
+    places = {feature.name: k for k, feature in enumerate(found)}
+    order = [places[feature.name] for feature in features]
     if order == list(range(len(found))):
         return table
     return graph.add("Gather", table, graph.constant(order), axis=1)
@@ -84,8 +85,8 @@ def _add_numbers(graph: OnnxGraph, columns: list[PreparedColumn]) -> list[str]:
         logs = graph.add("Where", is_negative, nan, logs)
         is_log = graph.constant([[column.is_log for column in columns]])
         values = graph.add("Where", is_log, logs, values)
-    fills = graph.constant([[column.fill for column in columns]])
-    blocks = [graph.add("Where", is_missing, fills, values)]
+    fills = [np.nan if column.fill is None else column.fill for column in columns]
+    blocks = [graph.add("Where", is_missing, graph.constant([fills]), values)]
     indicated = [k for k, column in enumerate(columns) if column.is_indicated]
     if indicated:
         chosen = graph.add("Gather", is_missing, graph.constant(indicated), axis=1)
