@@ -443,7 +443,7 @@ def test_tables_that_are_none(table):
         (
             lambda: pm.FeaturePreparation(categories="title", missing="zero").fit(table),
             DocumentTypeError,
-            "text, whole numbers or truth values; column 'title' has 0.5",
+            "text, whole numbers or truth values; column 'title' has 0.25",
         ),
         (
             lambda: preparation.get_feature_names_out(["a"]),

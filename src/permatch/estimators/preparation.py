@@ -367,7 +367,8 @@ class _Table:
             return require("pyarrow", "tables").table(columns)
         if library == "polars":
             return type(frame)(columns)
-        return require("pandas", "tables").DataFrame(columns, index=frame.index)
+        frames = require("pandas", "tables")
+        return frames.DataFrame(columns, index=frame.index, copy=False)
 
 
 def _as_keys(value: Any, option: str, table: _Table) -> list[Any]:

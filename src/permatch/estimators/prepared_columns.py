@@ -222,12 +222,29 @@ def read_numbers(
 
 def read_categories(cells: Any, label: str) -> tuple[IntArray, list[str]]:
     """Return a code per cell, and the words that codes stand for, "" for missing ones."""
-    values = cells.values if isinstance(cells, Coded) else cells.tolist()
+    codes, values = _coded(cells)
     numbers: dict[str, int] = {}
+    words = [numbers.setdefault(_word(x, label), len(numbers)) for x in values]
+    return np.array(words, dtype=np.intp)[codes], list(numbers)
+
+
+def _coded(cells: Any) -> tuple[IntArray, list[Any]]:
+    """Return a code per cell, and the values that codes stand for."""
+    if isinstance(cells, Coded):
+        return cells.codes, cells.values
+    if cells.dtype.kind in "iufb":
+        values, codes = np.unique(cells, return_inverse=True)
+        return codes, values.tolist()
+    numbers: dict[Any, int] = {}
     codes = np.array(
-        [numbers.setdefault(_word(x, label), len(numbers)) for x in values], dtype=np.intp
+        [
+            # 1, 1.0 and True are equal, but not the same category.
+            numbers.setdefault(x if type(x) is str else (type(x), x), len(numbers))
+            for x in cells.tolist()
+        ],
+        dtype=np.intp,
     )
-    return codes[cells.codes] if isinstance(cells, Coded) else codes, list(numbers)
+    return codes, [key[1] if isinstance(key, tuple) else key for key in numbers]
 
 
 def _word(cell: Any, label: str) -> str:

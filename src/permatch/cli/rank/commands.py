@@ -13,6 +13,7 @@ from permatch.cli.rank.evaluation import evaluate
 from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Metrics
 from permatch.cli.rank.steps import (
     find_parts,
+    load_exported,
     load_ranker,
     new_ranker,
     stream_scores,
@@ -316,7 +317,7 @@ def _find_query(
 def export(
     model_file: Model,
     to: Annotated[
-        Literal["onnx", "solr", "elasticsearch"],
+        Literal["onnx", "solr", "solr-features", "elasticsearch", "elasticsearch-features"],
         optional("--to", "-t", help="Target system."),
     ],
     out: Annotated[
@@ -348,6 +349,13 @@ def export(
     The features must be computed and named as in the serving system.  A model
     with scaling within queries cannot be exported.
 
+    Of a pipeline that prepares features (permatch.save in Python), the ONNX file
+    takes the columns as they are: X, and text as categories (n, k).  Solr and
+    Elasticsearch compute the features from the fields of these names:
+
+      solr-features           for the feature store
+      elasticsearch-features  for _addfeatures of the feature set
+
     [bold]Examples[/bold]
 
       permatch rank export model.json --to onnx --out model.onnx
@@ -366,7 +374,7 @@ def export(
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
-        model = load_ranker(model_file)
+        model = load_exported(model_file)
         names = read_feature_names(feature_names)
         data = WRITERS[to](model, name, names, feature_prefix)
         with output(out) as file:
