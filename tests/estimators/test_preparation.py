@@ -1,5 +1,7 @@
 """Prepared features: by hand, against scikit-learn, in pipelines and searches."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -241,6 +243,25 @@ def test_the_index_stays(table):
     assert found["query"].tolist() == [1, 1, 2, 2]
 
 
+def test_parts_of_a_dask_data_frame(table):
+    dask = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+    preparation = pm.FeaturePreparation(**OPTIONS).fit(table)
+    parts = dask.from_pandas(table, npartitions=2)
+    found = parts.map_partitions(preparation.transform).compute()
+    expected = preparation.transform(table)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    with pytest.raises(InvalidOptionError, match=r"map_partitions\(preparation.transform"):
+        preparation.fit(parts)
+
+
+def test_copies_by_pickle(table):
+    preparation = pm.FeaturePreparation(**OPTIONS).fit(table)
+    preparation.get_feature_names_out()
+    again = pickle.loads(pickle.dumps(preparation))
+    assert again.plan_ == preparation.plan_
+    pd.testing.assert_frame_equal(again.transform(table), preparation.transform(table))
+
+
 # ---- in scikit-learn -------------------------------------------------------------------
 
 
@@ -398,7 +419,11 @@ def test_tables_that_are_none(table):
         (lambda: fit(np.ones(3)), InvalidQueriesError, r"shape \(n, d\); got shape \(3,\)"),
         (lambda: fit(np.ones((0, 3))), InvalidQueriesError, "at least one row.*got 0 rows"),
         (lambda: fit(sparse.eye(3)), DocumentTypeError, "got a sparse matrix. Use X.toarr"),
-        (lambda: fit("folder"), InvalidOptionError, r"got data in parts \(str\)"),
+        (
+            lambda: fit("folder"),
+            InvalidOptionError,
+            r"got data in parts \(str\). Fit it on a sample",
+        ),
         (lambda: fit(np.ma.ones((2, 2))), DocumentTypeError, "mask"),
         (
             lambda: fit(pd.DataFrame(np.ones((2, 2)))),

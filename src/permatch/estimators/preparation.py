@@ -6,15 +6,11 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import TransformerMixin
 
-from permatch._cells import as_array, column_keys, in_memory, quoted
-from permatch._optional import require
-from permatch._tables import is_numeric, is_table
-from permatch._validation import check_choice, check_count, refuse_masked
-from permatch.distributed import is_in_parts
-from permatch.errors import DocumentTypeError, InvalidOptionError, InvalidQueriesError
+from permatch._cells import quoted
+from permatch._validation import check_choice, check_count
+from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.estimators.base import BaseModel
 from permatch.estimators.prepared_columns import (
     MISSING,
@@ -23,6 +19,7 @@ from permatch.estimators.prepared_columns import (
     learn_categories,
     learn_numbers,
 )
+from permatch.estimators.prepared_tables import Table, as_keys
 
 
 class FeaturePreparation(TransformerMixin, BaseModel):
@@ -129,7 +126,7 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         """
         check_choice(self.missing, "missing", MISSING)
         most = check_count(self.max_categories, "max_categories", 1)
-        table = _Table(X)
+        table = Table(X)
         if not table.n_rows or not table.keys:
             raise InvalidQueriesError(
                 "at least one row with at least one column is required; got "
@@ -148,11 +145,11 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         self.feature_names_ = table.names
         return self
 
-    def _columns(self, table: "_Table") -> list[PreparedColumn]:
+    def _columns(self, table: Table) -> list[PreparedColumn]:
         """Return the columns of a table, of which nothing is learned yet."""
         chosen: dict[Any, str] = {}
         for option in ("log1p", "categories", "keep"):
-            for key in _as_keys(getattr(self, option), option, table):
+            for key in as_keys(getattr(self, option), option, table):
                 if chosen.setdefault(key, option) != option:
                     raise InvalidOptionError(
                         f"a column may be in one of log1p, categories and keep; {key!r} is "
@@ -168,7 +165,7 @@ class FeaturePreparation(TransformerMixin, BaseModel):
             columns.append(PreparedColumn(key, label, kind, is_log=option == "log1p"))
         return columns
 
-    def _learn(self, column: PreparedColumn, table: "_Table", most: int) -> PreparedColumn:
+    def _learn(self, column: PreparedColumn, table: Table, most: int) -> PreparedColumn:
         if column.kind == "kept":
             return column
         cells = table.cells(column.name)
@@ -190,7 +187,7 @@ class FeaturePreparation(TransformerMixin, BaseModel):
             One row per row of `X`, one column per name of `get_feature_names_out`.
         """
         self._check_fitted()
-        table = _Table(X)
+        table = Table(X)
         self._check_columns(table)
         found: dict[str, Any] = {}
         for column in self.plan_.columns:
@@ -205,7 +202,7 @@ class FeaturePreparation(TransformerMixin, BaseModel):
             found |= dict(zip(names, values, strict=True))
         return table.like(found)
 
-    def _check_columns(self, table: "_Table") -> None:
+    def _check_columns(self, table: Table) -> None:
         """Refuse a table without the columns of the fit."""
         known = self.feature_names_
         if (known is None) != (table.names is None):
@@ -286,106 +283,3 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         known = self.feature_names_
         if names != (list(range(self.n_features_in_)) if known is None else known):
             raise ValueError("plan_ must have a column for every feature")
-
-
-class _Table:
-    """A data frame or an array: its columns by name or position."""
-
-    def __init__(self, X: Any) -> None:
-        if is_in_parts(X):
-            raise InvalidOptionError(
-                "FeaturePreparation works on a table in memory; got data in parts "
-                f"({type(X).__name__}). Prepare the features where the parts are made."
-            )
-        if sparse.issparse(X):
-            raise DocumentTypeError(
-                "FeaturePreparation needs a data frame or a dense array; got a sparse "
-                "matrix. Use X.toarray(), or a data frame."
-            )
-        refuse_masked(X, "X", DocumentTypeError)
-        self._frame: Any = in_memory(X)
-        self.names: list[str] | None = None
-        self.keys: list[Any]
-        self.labels: list[str]
-        if is_table(self._frame):
-            self.keys = self.names = self.labels = self._read_names()
-            self.n_rows = len(self._frame)
-            self._numeric = is_numeric(self._frame)
-            return
-        array = np.asarray(self._frame)
-        if array.ndim != 2:
-            raise InvalidQueriesError(
-                "X must be a data frame, or an array of shape (n, d); got shape "
-                f"{array.shape}."
-            )
-        self._frame, self.n_rows = array, len(array)
-        self.keys = list(range(array.shape[1]))
-        self.labels = [f"x{key}" for key in self.keys]
-
-    def _read_names(self) -> list[Any]:
-        keys = column_keys(self._frame)
-        if odd := [key for key in keys if not isinstance(key, str)]:
-            raise InvalidQueriesError(
-                f"the columns of X must have names that are text; got {odd[0]!r}. Rename "
-                "them, such as X.rename(columns=str)."
-            )
-        if twice := [key for key, count in Counter(keys).items() if count > 1]:
-            raise InvalidQueriesError(
-                f"the columns of X must have different names; got {quoted(twice)} more "
-                "than once. Rename or drop them."
-            )
-        return keys
-
-    def is_number(self, key: Any) -> bool:
-        """Tell whether a column must hold numbers; all of an array must."""
-        return self.names is None or self._numeric[key]
-
-    def column(self, key: Any) -> Any:
-        """Return a column as it is."""
-        return self._frame[:, key] if self.names is None else self._frame[key]
-
-    def cells(self, key: Any) -> Any:
-        """Return a column as an array, or as codes."""
-        return as_array(self.column(key))
-
-    def like(self, columns: dict[str, Any]) -> Any:
-        """Return columns as a table of the same kind."""
-        if self.names is None:
-            kind = np.float32 if self._frame.dtype == np.float32 else np.float64
-            if not columns:
-                return np.zeros((self.n_rows, 0), dtype=kind)
-            try:
-                return np.column_stack(list(columns.values())).astype(kind, copy=False)
-            except ValueError as err:
-                raise DocumentTypeError(
-                    f"all columns of an array must hold numbers, those in keep= too ({err})"
-                    ". Pass a data frame."
-                ) from err
-        frame = self._frame
-        library = type(frame).__module__.partition(".")[0]
-        if library == "pyarrow":
-            return require("pyarrow", "tables").table(columns)
-        if library == "polars":
-            return type(frame)(columns)
-        frames = require("pandas", "tables")
-        return frames.DataFrame(columns, index=frame.index, copy=False)
-
-
-def _as_keys(value: Any, option: str, table: _Table) -> list[Any]:
-    """Return the columns that an option names."""
-    is_array = table.names is None
-    kinds, what = ((int, np.integer), "positions") if is_array else ((str,), "names")
-    try:
-        keys = [value] if isinstance(value, str | int) else list(value)
-    except TypeError:
-        keys = [None]
-    if not all(isinstance(key, kinds) and not isinstance(key, bool) for key in keys):
-        raise InvalidOptionError(
-            f"{option} must be a list of {what} of columns; got {value!r}."
-        )
-    if unknown := [key for key in keys if key not in table.keys]:
-        raise InvalidOptionError(
-            f"{option} must name columns of X; it lacks {quoted(unknown)}. It has "
-            f"{quoted(table.keys)}."
-        )
-    return keys

@@ -370,13 +370,13 @@ def export(
         raise typer.BadParameter("--name must not be empty.")
     with nothing_written_if_interrupted():
         from permatch.datasets.sources import read_feature_names
-        from permatch.estimators.export import WRITERS
+        from permatch.estimators.exported_files import exported
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
         model = load_exported(model_file)
         names = read_feature_names(feature_names)
-        data = WRITERS[to](model, name, names, feature_prefix)
+        data = exported(model, to, name, names, feature_prefix)
         with output(out) as file:
             file.buffer.write(data)
 
