@@ -210,6 +210,15 @@ def test_kinds_of_categories(cells, expected):
     assert ones == 3 - table["code"].isna().sum()
 
 
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.String, pl.Enum(["u", "v"])])
+def test_categories_of_polars(kind):
+    table = pl.DataFrame({"code": pl.Series(["v", None, "u"], dtype=kind)})
+    preparation = pm.FeaturePreparation(categories="code", missing="indicator")
+    found = preparation.fit_transform(table)
+    assert found.columns == ["code=u", "code=v", "code_missing"]
+    assert found.to_numpy().tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+
+
 def test_what_is_passed_on_unread(table):
     large = 2**60 + np.arange(4)  # not to be told apart as floats
     table = table.assign(query=large, text=["p", None, "q", "r"], day=pd.Timestamp(0))
@@ -222,6 +231,21 @@ def test_what_is_passed_on_unread(table):
     assert pm.FeaturePreparation(**OPTIONS).fit_transform(gaps)["query"].notna().all()
     kept = pm.FeaturePreparation(**OPTIONS, keep="query")
     assert kept.fit_transform(gaps)["query"].isna().tolist() == [False, True, False, False]
+
+
+def test_numbers_kept_as_objects(table):
+    objects = table.assign(
+        rating=table["rating"].astype(object).where(table["rating"].notna(), None),
+        title=[True, None, False, None],
+        text=["1", None, "2", "3"],
+        empty=None,
+    )
+    found = pm.FeaturePreparation(**OPTIONS).fit_transform(objects)
+    expected = pm.FeaturePreparation(**OPTIONS).fit_transform(table)["rating_missing"]
+    pd.testing.assert_series_equal(found["rating_missing"], expected)
+    assert found["title"].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert found["text"].tolist() == objects["text"].tolist()
+    assert found["empty"].isna().all()
 
 
 def test_columns_in_any_order_new_ones_and_those_not_needed(table):

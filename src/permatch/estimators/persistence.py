@@ -15,7 +15,6 @@ Values are written as `json_values` says.  Those of a class of their own, such a
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
@@ -30,6 +29,7 @@ from permatch._estimators import ESTIMATORS
 from permatch._files import Gauge, whole_file
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.json_values import (
     MOST_DEPTH,
     decode,
@@ -284,11 +284,10 @@ class _Reader:
         params = {}
         for name, value in encoded.items():
             if isinstance(value, dict) and "repr" in value:
-                warnings.warn(
+                warn_caller(
                     f"the parameter {name}={value['repr']} of the model in {self.path} "
                     "cannot be saved and is reset to its default; set it before fitting "
-                    "the model again.",
-                    stacklevel=4,
+                    "the model again."
                 )
                 continue
             params[name] = self._value(name, value, decode)

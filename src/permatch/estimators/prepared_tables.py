@@ -1,12 +1,13 @@
 """Data frames and arrays of documents alike: columns by name or by position."""
 
 from collections import Counter
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from permatch._cells import as_array, column_keys, in_memory, quoted
+from permatch._cells import as_array, column_keys, in_memory, is_empty, quoted
 from permatch._optional import require
 from permatch._tables import is_numeric, is_table
 from permatch._validation import refuse_masked
@@ -64,8 +65,14 @@ class Table:
         return keys
 
     def is_number(self, key: Any) -> bool:
-        """Tell whether a column must hold numbers; all of an array must."""
-        return self.names is None or self._numeric[key]
+        """Tell whether a column holds numbers; all of an array must."""
+        if self.names is None or self._numeric[key]:
+            return True
+        cells = self.cells(key)  # numbers beside None may be kept as objects
+        if not isinstance(cells, np.ndarray) or cells.dtype != object:
+            return False
+        found = [cell for cell in cells.tolist() if not is_empty(cell)]
+        return bool(found) and all(isinstance(cell, Number) for cell in found)
 
     def column(self, key: Any) -> Any:
         """Return a column as it is."""
