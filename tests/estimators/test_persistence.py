@@ -142,8 +142,10 @@ def test_a_list_of_splits_is_not_kept_and_that_is_said(data, tmp_path):
         pass
 
     MAPMatchingCV([1e-2, 1.0], cv=Halves(2)).fit(*data).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match=r"cv=Halves\(n_splits=2.*reset to its default"):
+    words = r"cv=Halves\(n_splits=2.*reset to its default"
+    with pytest.warns(UserWarning, match=words) as caught:
         assert load(tmp_path / "model.json").cv == 5
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 # ---- the file --------------------------------------------------------------------------
