@@ -46,7 +46,8 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         Most values of a column that get a feature, the most frequent ones.  All others,
         and values that training has not seen, are 0 in all of these features.
     keep : sequence of column names
-        Columns that are no features, such as query ids: they are passed on unread.
+        Columns that are no features and are passed on unread, such as ids, which must not
+        be filled in where they are missing.
 
     Attributes
     ----------
@@ -193,11 +194,10 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         for column in self.plan_.columns:
             if column.name not in table.keys:
                 continue
-            cells = None if column.kind == "kept" else table.cells(column.name)
-            if cells is None or column.is_unchanged(cells):
-                found[column.features[0].name] = table.column(column.name)
-                continue
-            values = column.values(cells)
+            is_kept = column.kind == "kept"
+            values = None if is_kept else column.values(table.cells(column.name))
+            if values is None:
+                values = [table.column(column.name)]
             names = [feature.name for feature in column.features]
             found |= dict(zip(names, values, strict=True))
         return table.like(found)

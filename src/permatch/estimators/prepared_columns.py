@@ -70,20 +70,16 @@ class PreparedColumn:
         """Whether tables without the column lack more than the column itself."""
         return self.kind == "category" or self.is_log or self.is_indicated
 
-    def values(self, cells: Any) -> list[FloatArray]:
-        """Return the features of the cells of a column that is not kept, (n,) each."""
+    def values(self, cells: Any) -> list[FloatArray] | None:
+        """Return the features of cells, (n,) each; None: the column as it is."""
         if self.kind == "category":
-            codes, words = read_categories(cells, self.label)
-            return self._one_hot(codes, words)
+            return self._one_hot(*read_categories(cells, self.label))
         numbers, is_missing = read_numbers(cells, self)
-        numbers[is_missing] = self.fill
+        if not (self.is_log or self.is_indicated or is_missing.any()):
+            return None
+        if self.fill is not None:
+            numbers[is_missing] = self.fill
         return [numbers, is_missing.astype(np.float64)][: 1 + self.is_indicated]
-
-    def is_unchanged(self, cells: Any) -> bool:
-        """Tell whether a column of numbers is a feature as it is, and check it."""
-        if self.kind != "number" or self.is_log or self.is_indicated:
-            return False
-        return not read_numbers(cells, self)[1].any()
 
     def _one_hot(self, codes: IntArray, words: list[str]) -> list[FloatArray]:
         if "" in words and self.fill is None:
