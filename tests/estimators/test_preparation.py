@@ -1,6 +1,8 @@
 """Prepared features: by hand, against scikit-learn, in pipelines and searches."""
 
+import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
@@ -97,6 +101,58 @@ def test_by_hand(table, library):
     assert preparation.n_features_in_ == 5
     assert preparation.categories_ == {"brand": ["a", "b"]}
     assert preparation.fill_["rating"] == 3.0
+
+
+def by_rows(train, table, missing, most):
+    """Prepare clicks (log1p), a number and a code, cell by cell."""
+    names, columns = [], []
+
+    def add(name, values):
+        names.append(name)
+        columns.append([float(value) for value in values])
+
+    for name in ("clicks", "number"):
+        is_log = name == "clicks"
+        change = math.log1p if is_log else float
+        present = sorted(change(cell) for cell in train[name] if cell is not None)
+        fill = present[(len(present) - 1) // 2] if present and missing != "zero" else 0.0
+        values = [fill if cell is None else change(cell) for cell in table[name]]
+        add("clicks_log1p" if is_log else name, values)
+        if missing == "indicator" and None in train[name]:
+            add(f"{name}_missing", [cell is None for cell in table[name]])
+    counts = Counter(str(cell) for cell in train["code"] if cell is not None)
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:most]
+    for word in sorted(frequent):
+        add(f"code={word}", [str(cell) == word for cell in table["code"]])
+    if missing == "indicator" and None in train["code"]:
+        add("code_missing", [cell is None for cell in table["code"]])
+    return names, np.array(columns).T
+
+
+COUNTS = st.none() | st.integers(0, 10**9) | st.floats(0, 1e300)
+NUMBERS = st.none() | st.floats(-1e300, 1e300)
+CODES = st.none() | st.integers(-2, 2) | st.sampled_from(["a", "b", "2", "none of these"])
+ROWS = st.lists(st.tuples(COUNTS, NUMBERS, CODES), min_size=1, max_size=8)
+
+
+@given(ROWS, ROWS, st.sampled_from(["indicator", "median", "zero"]), st.integers(1, 4))
+def test_against_a_slow_definition(train, new, missing, most):
+    def as_columns(rows):
+        return dict(zip(("clicks", "number", "code"), zip(*rows, strict=True), strict=True))
+
+    train, new = as_columns(train), as_columns(new)
+    names, expected = by_rows(train, new, missing, most)
+    preparation = pm.FeaturePreparation(
+        log1p=[0], missing=missing, categories=[2], max_categories=most
+    )
+
+    def as_array(table):
+        return np.array(list(table.values()), dtype=object).T
+
+    preparation.fit(as_array(train))
+    assert preparation.get_feature_names_out(list(train)).tolist() == names
+    found = preparation.transform(as_array(new))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_columns_by_position():

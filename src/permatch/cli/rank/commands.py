@@ -318,7 +318,7 @@ def export(
     model_file: Model,
     to: Annotated[
         Literal["onnx", "solr", "solr-features", "elasticsearch", "elasticsearch-features"],
-        optional("--to", "-t", help="Target system."),
+        optional("--to", "-t", metavar="SYSTEM", help="Target system; see above."),
     ],
     out: Annotated[
         Path,
@@ -349,9 +349,9 @@ def export(
     The features must be computed and named as in the serving system.  A model
     with scaling within queries cannot be exported.
 
-    Of a pipeline that prepares features (permatch.save in Python), the ONNX file
-    takes the columns as they are: X, and text as categories (n, k).  Solr and
-    Elasticsearch compute the features from the fields of these names:
+    MODEL may be a pipeline that prepares features, saved in Python.  Its ONNX
+    file takes the columns of the table: X, and text as categories (n, k).  The
+    others need a second file, which defines the features by fields of documents:
 
       solr-features           for the feature store
       elasticsearch-features  for _addfeatures of the feature set
