@@ -243,6 +243,18 @@ def test_onnx_of_a_few_columns(lists, new, columns, written):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=SINGLE_TOL)
 
 
+def test_onnx_of_columns_that_are_kept(lists, new, written):
+    table, grade = lists
+    preparation = pm.FeaturePreparation(keep=["query", "title"], log1p="clicks")
+    pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    pipeline.fit(table[["query", "title", "clicks"]], grade)
+    assert pipeline[-1].columns_ == ["title", "clicks_log1p"]
+    found = run_onnx(written(pipeline, "onnx"), new)
+    expected = pipeline.predict(new)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=SINGLE_TOL)
+    assert list(written(pipeline, "solr")["params"]["weights"]) == ["title", "clicks_log1p"]
+
+
 def test_onnx_of_arrays_and_values_that_are_refused_here(lists, written):
     table, grade = lists
     X = table[["clicks", "rating", "title"]].to_numpy()

@@ -46,8 +46,8 @@ class FeaturePreparation(TransformerMixin, BaseModel):
         Most values of a column that get a feature, the most frequent ones.  All others,
         and values that training has not seen, are 0 in all of these features.
     keep : sequence of column names
-        Columns that are no features and are passed on unread, such as ids, which must not
-        be filled in where they are missing.
+        Columns to pass on unread, such as ids, which must not be filled in where they are
+        missing.  To a ranker, what holds numbers is a feature still, its `qid` apart.
 
     Attributes
     ----------

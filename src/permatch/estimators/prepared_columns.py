@@ -192,8 +192,8 @@ def read_numbers(
         row = int(np.argmax(is_text))
         raise DocumentTypeError(
             f"features must be real numbers; column {label!r} has {str(cells[row])!r} in "
-            f"row {row}. Correct it, or name the column in categories=, or in keep= if it "
-            "is no feature."
+            f"row {row}. Correct it, or name the column in categories=, or in keep= to "
+            "pass it on as it is."
         )
     is_missing = np.isnan(numbers)
     if is_missing.any() and column.fill is None and not is_new:
