@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
     from permatch.estimators import (
         DORM,
         DORMCV,
+        FeaturePreparation,
         MAPMatching,
         MAPMatchingCV,
         MarginalIntervals,
@@ -53,7 +54,9 @@ if TYPE_CHECKING:  # for type checkers and completion; the table below does the 
         QueryScaler,
         RankMatch,
         RankMatchCV,
+        export,
         load,
+        save,
     )
     from permatch.graphs import BipartiteGraph
     from permatch.inference import (
@@ -100,6 +103,7 @@ __all__ = [
     "EdgeLabels",
     "EdgeScores",
     "Enumeration",
+    "FeaturePreparation",
     "Frontier",
     "Glynn",
     "GlynnCuda",
@@ -135,6 +139,7 @@ __all__ = [
     "bayes_matching",
     "best_matching",
     "errors",
+    "export",
     "fit_links",
     "infer",
     "k_best",
@@ -143,6 +148,7 @@ __all__ = [
     "log_partition",
     "log_partition_bounds",
     "marginals",
+    "save",
 ]
 
 #: Where each lazily loaded name lives.
@@ -161,6 +167,7 @@ _HOMES = {
     "EdgeLabels": "permatch.labels",
     "EdgeScores": "permatch.scores",
     "Enumeration": "permatch.inference",
+    "FeaturePreparation": "permatch.estimators",
     "Frontier": "permatch.inference",
     "Glynn": "permatch.inference",
     "GlynnCuda": "permatch.inference",
@@ -194,6 +201,7 @@ _HOMES = {
     "associate": "permatch.tracking",
     "bayes_matching": "permatch.decoding",
     "best_matching": "permatch.decoding",
+    "export": "permatch.estimators",
     "fit_links": "permatch.linking",
     "infer": "permatch.inference",
     "k_best": "permatch.decoding",
@@ -202,6 +210,7 @@ _HOMES = {
     "log_partition": "permatch.inference",
     "log_partition_bounds": "permatch.inference",
     "marginals": "permatch.inference",
+    "save": "permatch.estimators",
 }
 
 

@@ -165,7 +165,7 @@ def is_empty(cell: Any) -> bool:
     return isinstance(cell, float) and cell != cell
 
 
-def quoted(names: Sequence[str], most: int = 12) -> str:
+def quoted(names: Sequence[Any], most: int = 12) -> str:
     """List names for a message, at most the first few."""
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*map(repr, names[:most]), *more])

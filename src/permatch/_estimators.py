@@ -8,7 +8,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
-Task = Literal["match", "rank"]
+#: "prepare": not a model by itself, but a step before one.
+Task = Literal["match", "rank", "prepare"]
 #: What scores are made by: one coefficient per feature, or boosted trees.
 Kind = Literal["linear", "trees"]
 
@@ -71,6 +72,7 @@ ESTIMATORS = {
             "rankmatch",
             is_search=True,
         ),
+        Listed("FeaturePreparation", "preparation", "prepare", None),
     )
 }
 

@@ -97,7 +97,8 @@ def not_a_number(name: Any, place: str) -> DocumentTypeError:
     """Return the error of a column with something else than numbers."""
     return DocumentTypeError(
         f"{place}: features must be real numbers; column {name!r} is not. Encode text and "
-        "categories as numbers, or leave it out of feature_names."
+        "categories as numbers, for instance by permatch.FeaturePreparation(categories="
+        "[...]), or leave it out of feature_names."
     )
 
 

@@ -390,7 +390,8 @@ def _real_type(dtype: np.dtype) -> type[np.float64]:
         return np.float64
     raise DocumentTypeError(
         f"features must be real numbers; got an array of dtype {dtype}. Encode text and "
-        "categories as numbers, and fill in missing values first."
+        "categories as numbers, and fill in missing values first; "
+        "permatch.FeaturePreparation does both."
     )
 
 
@@ -419,5 +420,6 @@ def _check_finite(
             called = column if names is None else repr(names[column])
             raise NaNDocumentError(
                 f"features must be finite; got {flat[place]} at row {first_row + row}, "
-                f"column {called}. Fill in missing values first."
+                f"column {called}. Fill in missing values first, for "
+                "instance by permatch.FeaturePreparation(missing='indicator')."
             )

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 import permatch as pm
 from permatch.errors import ModelFileError
-from permatch.estimators import MAPMatching, MAPMatchingCV, load, save_model
+from permatch.estimators import MAPMatching, MAPMatchingCV, load, save
 from permatch.estimators.json_values import decode, encode
 from permatch.estimators.persistence import SCHEMA
 from tests.estimators import planted
@@ -142,8 +142,10 @@ def test_a_list_of_splits_is_not_kept_and_that_is_said(data, tmp_path):
         pass
 
     MAPMatchingCV([1e-2, 1.0], cv=Halves(2)).fit(*data).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match=r"cv=Halves\(n_splits=2.*reset to its default"):
+    words = r"cv=Halves\(n_splits=2.*reset to its default"
+    with pytest.warns(UserWarning, match=words) as caught:
         assert load(tmp_path / "model.json").cv == 5
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 # ---- the file --------------------------------------------------------------------------
@@ -198,7 +200,7 @@ def test_classes_of_others_cannot_be_saved(data, tmp_path):
         pass
 
     with pytest.raises(ModelFileError, match="MAPMatching, .*could not be loaded"):
-        save_model(Custom().fit(*data), tmp_path / "model.json")
+        save(Custom().fit(*data), tmp_path / "model.json")
     assert not list(tmp_path.iterdir())
 
 

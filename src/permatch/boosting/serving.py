@@ -17,13 +17,11 @@ import numpy as np
 from permatch._types import FloatArray
 from permatch.boosting.tree_text import Tree
 from permatch.errors import InvalidOptionError
-from permatch.estimators.onnx_graph import OnnxGraph
+from permatch.estimators.onnx_graph import ML_DOMAIN, OnnxGraph
 
 _LARGEST = float(np.finfo(np.float32).max)
 # Far deeper than trees that are worth having, and far from limits of parsers.
 _MOST_DEPTH = 200
-
-_ML = "ai.onnx.ml"
 
 
 def floor_single(values: FloatArray) -> FloatArray:
@@ -46,7 +44,7 @@ def check_single(trees: list[Tree]) -> None:
 def add_trees(graph: OnnxGraph, features: str, trees: list[Tree]) -> str:
     """Add trees that turn features (n, d) into scores (n,) to a graph; return its name."""
     check_single(trees)
-    graph.use(_ML, 1)
+    graph.use(ML_DOMAIN, 1)
     nodes: dict[str, list[Any]] = {name: [] for name in _NODES}
     leaves: dict[str, list[Any]] = {name: [] for name in _LEAVES}
     for k, tree in enumerate(trees):
@@ -71,7 +69,7 @@ def add_trees(graph: OnnxGraph, features: str, trees: list[Tree]) -> str:
     column = graph.add(
         "TreeEnsembleRegressor",
         features,
-        domain=_ML,
+        domain=ML_DOMAIN,
         n_targets=1,
         **{f"nodes_{name}": values for name, values in nodes.items()},
         **{f"target_{name}": values for name, values in leaves.items()},

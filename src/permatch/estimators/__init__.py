@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
 from permatch.estimators.dorm import DORM
+from permatch.estimators.export import export
 from permatch.estimators.linear_matcher import LinearMatcher
 from permatch.estimators.linear_ranker import LinearRanker
 from permatch.estimators.map_matching import MAPMatching
@@ -8,7 +9,8 @@ from permatch.estimators.map_matching_cv import MAPMatchingCV
 from permatch.estimators.matcher import BaseMatcher
 from permatch.estimators.max_margin_matching import MaxMarginMatching
 from permatch.estimators.max_margin_matching_cv import MaxMarginMatchingCV
-from permatch.estimators.persistence import load, save_model
+from permatch.estimators.persistence import load, save
+from permatch.estimators.preparation import FeaturePreparation
 from permatch.estimators.query_ridge import QueryRidge
 from permatch.estimators.query_scaler import QueryScaler
 from permatch.estimators.rank_match import RankMatch
@@ -23,6 +25,7 @@ __all__ = [
     "DORMCV",
     "BaseMatcher",
     "BaseRanker",
+    "FeaturePreparation",
     "LinearMatcher",
     "LinearRanker",
     "MAPMatching",
@@ -36,7 +39,8 @@ __all__ = [
     "QueryScaler",
     "RankMatch",
     "RankMatchCV",
+    "export",
     "feature_scale",
     "load",
-    "save_model",
+    "save",
 ]

@@ -13,7 +13,7 @@ from permatch._validation import check_count
 from permatch.errors import InvalidOptionError, NotFittedError
 from permatch.estimators.checks import check_number
 from permatch.estimators.convergence import warn_unless_converged
-from permatch.estimators.persistence import save_model
+from permatch.estimators.persistence import save
 from permatch.estimators.problem import LinearProblem
 from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.optimizers import BaseOptimum
@@ -45,8 +45,7 @@ class BaseModel(BaseEstimator):
         path : str or path
             An existing file is replaced, never left half-written.
         """
-        self._check_fitted()
-        save_model(self, path)
+        save(self, path)
 
     def inference(self, *data: Any, **options: Any) -> Any:
         """Refuse: only coefficients of a likelihood have standard errors."""

@@ -10,17 +10,19 @@ with it cannot be served.  All formats compute in single precision.
 * Elasticsearch and OpenSearch with the Learning to Rank plugin: the body of
   ``POST _ltr/_featureset/<feature set>/_createmodel``; a linear model is of the type
   ``model/linear``.
+
+Pipelines that prepare features are exported too: ONNX files then take the columns that the
+preparation takes; for the others there are definitions of features besides the model.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
 from permatch._estimators import ESTIMATORS
 from permatch._files import whole_file
-from permatch._tables import check_feature_names
 from permatch.errors import InvalidOptionError
+from permatch.estimators.exported_files import exported
 from permatch.estimators.onnx_graph import OnnxGraph
 
 
@@ -64,7 +66,7 @@ class ExportedRanker:
         feature_prefix : str
             Features without a name are called this plus their number, from 1.
         """
-        _write(path, onnx_file(self, name, feature_names, feature_prefix))
+        _write(path, exported(self, "onnx", name, feature_names, feature_prefix))
 
     def to_solr(
         self,
@@ -78,7 +80,7 @@ class ExportedRanker:
 
         The parameters are those of `to_onnx`.
         """
-        _write(path, solr_file(self, name, feature_names, feature_prefix))
+        _write(path, exported(self, "solr", name, feature_names, feature_prefix))
 
     def to_elasticsearch(
         self,
@@ -93,7 +95,7 @@ class ExportedRanker:
         The file is the body of ``POST _ltr/_featureset/<feature set>/_createmodel``.  The
         parameters are those of `to_onnx`.
         """
-        _write(path, elasticsearch_file(self, name, feature_names, feature_prefix))
+        _write(path, exported(self, "elasticsearch", name, feature_names, feature_prefix))
 
     def _add_scores(self, graph: OnnxGraph, features: str) -> str:
         """Add what turns features (n, d) into scores (n,) to a graph; return its name."""
@@ -108,64 +110,52 @@ class ExportedRanker:
         raise _no_format(self, "Elasticsearch")
 
 
-#: From a ranker, its name, names of features and a prefix to the bytes of a file.
-Writer = Callable[[Any, str, Sequence[str] | None, str], bytes]
+def export(
+    model: Any, path: str | PathLike[str], *, to: str, name: str = "permatch"
+) -> None:
+    """Write a ranker, or a pipeline that prepares features for one, for a serving system.
 
+    Parameters
+    ----------
+    model : fitted estimator
+        A ranker, or a scikit-learn `Pipeline` of a `FeaturePreparation` and a ranker.
+    path : str or path
+        An existing file is replaced, never left half-written.
+    to : str
+        "onnx", "solr" or "elasticsearch": the model, as methods of rankers write it.
+        "solr-features" or "elasticsearch-features": the definitions of the prepared
+        features of a pipeline, which these systems need besides it.
+    name : str
+        Name of the model.
 
-def onnx_file(
-    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
-) -> bytes:
-    """Return a ranker as an ONNX file."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    graph = OnnxGraph(len(names))
-    return graph.file(model._add_scores(graph, graph.features), name, names)
+    Notes
+    -----
+    ONNX files of a pipeline take the columns of the table: numbers as ``X`` (n, d),
+    float32, NaN where missing, and those of categories as ``categories`` (n, k), text, ""
+    where missing.  Their names are in the metadata ``features`` and ``categories``.
 
+    In Solr and Elasticsearch the fields of documents must be called as the columns, and
+    what a document does not have is missing.
 
-def solr_file(
-    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
-) -> bytes:
-    """Return a ranker as a file for Solr."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    own = model._solr_model(names)
-    return _as_json({"class": own["class"], "name": name} | own)
-
-
-def elasticsearch_file(
-    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
-) -> bytes:
-    """Return a ranker as a file for Elasticsearch and OpenSearch."""
-    names = _served_names(model, name, feature_names, feature_prefix)
-    kind, definition = model._elasticsearch_model(names)
-    # The plugin wants a string that holds JSON.
-    own = {"type": kind, "definition": json.dumps(definition)}
-    return _as_json({"model": {"name": name, "model": own}})
-
-
-#: The systems by name.
-WRITERS: dict[str, Writer] = {
-    "onnx": onnx_file,
-    "solr": solr_file,
-    "elasticsearch": elasticsearch_file,
-}
-
-
-def _served_names(
-    model: Any, name: str, feature_names: Sequence[str] | None, feature_prefix: str
-) -> list[str]:
-    """Return the names of the features of a model that can be served."""
-    model._check_fitted()
-    if not model.is_servable:
-        raise InvalidOptionError(
-            "a model to export must score each document by its own features; this one "
-            f"was fitted with scaling={model.scaling!r}, which uses all documents of a "
-            "query. Fit it with scaling=None (on the command line: --scaling none)."
-        )
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidOptionError(f"name must be a non-empty string; got {name!r}.")
-    n_features = model.n_features_in_
-    numbered = [f"{feature_prefix}{k}" for k in range(1, n_features + 1)]
-    given = check_feature_names(feature_names, n_features)
-    return given or model.feature_names_ or numbered
+    Examples
+    --------
+    >>> import json
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import permatch as pm
+    >>> from sklearn.pipeline import make_pipeline
+    >>> lists = pd.DataFrame({"query": [1, 1, 2, 2], "clicks": [9, 0, 5, 1]})
+    >>> preparation = pm.FeaturePreparation(log1p=["clicks"])
+    >>> pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    >>> _ = pipeline.fit(lists, [1, 0, 1, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "features.json")
+    ...     pm.export(pipeline, path, to="solr-features")
+    ...     json.loads(path.read_text())[0]["params"]
+    {'q': '{!func}ln(sum(1,clicks))'}
+    """
+    _write(path, exported(model, to, name))
 
 
 def _no_format(model: Any, system: str) -> InvalidOptionError:
@@ -179,10 +169,6 @@ def _no_format(model: Any, system: str) -> InvalidOptionError:
         f"{system} has no form for a {type(model).__name__}; it has one for "
         f"{', '.join(names)}. Fit one of these."
     )
-
-
-def _as_json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1) + "\n").encode()
 
 
 def _write(path: str | PathLike[str], content: bytes) -> None:

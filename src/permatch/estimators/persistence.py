@@ -4,13 +4,17 @@
      "params": {...}, "n_features": d, "feature_names": [...] or null,
      "coef": [...], "scale": [...], "fitted": {...}}
 
+A pipeline of scikit-learn that prepares features for a ranker has its steps instead:
+
+    {"format": "permatch-model", "schema": 1, "version": ..., "class": "Pipeline",
+     "steps": [{"name": ..., "class": "FeaturePreparation", ...}, {"name": ..., ...}]}
+
 Values are written as `json_values` says.  Those of a class of their own, such as a
 `Posterior`, are named in `BaseModel._objects` and written as their ``to_json`` says.
 """
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
@@ -19,11 +23,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from permatch._estimators import ESTIMATORS
 from permatch._files import Gauge, whole_file
 from permatch._version import __version__
 from permatch.errors import ModelFileError, PermatchError
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.json_values import (
     MOST_DEPTH,
     decode,
@@ -31,21 +37,24 @@ from permatch.estimators.json_values import (
     encode,
     refuse_constant,
 )
+from permatch.estimators.pipelines import split_pipeline
 
 FORMAT = "permatch-model"
 SCHEMA = 1
+PIPELINE = "Pipeline"
 
 # Attributes stored separately in every file; linear models have more.
 _NAMED = ("feature_names_", "n_features_in_")
 
 
-def save_model(model: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted model to a JSON file.
+def save(model: Any, path: str | PathLike[str]) -> None:
+    """Write a fitted model, or a pipeline that prepares features for one, to a JSON file.
 
     Parameters
     ----------
     model : fitted estimator
-        One of permatch's own.
+        One of permatch's own, or a scikit-learn `Pipeline` of a `FeaturePreparation` and a
+        ranker.
     path : str or path
         An existing file is replaced, never left half-written.
 
@@ -59,11 +68,25 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     >>> model = pm.MAPMatching().fit(graphs, [[0, 1, 2]] * 4)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "model.json")
-    ...     save_model(model, path)  # the same as model.save(path)
+    ...     pm.save(model, path)  # the same as model.save(path)
     ...     again = pm.load(path)
     >>> bool((again.coef_ == model.coef_).all())
     True
     """
+    if isinstance(model, Pipeline):
+        split_pipeline(model)
+        steps = [{"name": name} | _describe(step) for name, step in model.steps]
+        content = {"class": PIPELINE, "steps": steps}
+    else:
+        content = _describe(model)
+    head = {"format": FORMAT, "schema": SCHEMA, "version": __version__}
+    text = json.dumps(head | content, allow_nan=False, indent=1) + "\n"
+    with whole_file(path) as file:
+        file.write(text)
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    """Return the class of a model, its parameters and what it has learned."""
     kind = type(model)
     listed = ESTIMATORS.get(kind.__name__)
     if listed is None or listed.home != kind.__module__:
@@ -71,6 +94,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
             f"a model to save must be one of {', '.join(ESTIMATORS)}; got "
             f"{kind.__module__}.{kind.__qualname__}, which could not be loaded."
         )
+    model._check_fitted()
     fitted = {}
     for name, value in vars(model).items():
         if name.endswith("_") and not name.startswith("_") and name not in _named(kind):
@@ -78,10 +102,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
             with suppress(TypeError):
                 is_object = name in kind._objects
                 fitted[name] = value.to_json() if is_object else encode(value)
-    document = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "version": __version__,
+    return {
         "class": kind.__name__,
         "params": {
             name: _encode_param(value)
@@ -92,9 +113,6 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         **{name: getattr(model, f"{name}_").tolist() for name in kind._by_feature},
         "fitted": fitted,
     }
-    text = json.dumps(document, allow_nan=False, indent=1) + "\n"
-    with whole_file(path) as file:
-        file.write(text)
 
 
 def _encode_param(value: Any) -> Any:
@@ -105,7 +123,7 @@ def _encode_param(value: Any) -> Any:
 
 
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
-    """Read a fitted model from a file written by its `save` method.
+    """Read a fitted model, or a pipeline, from a file written by `save`.
 
     Parameters
     ----------
@@ -117,7 +135,7 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     Returns
     -------
     fitted estimator
-        The saved model, with the same coefficients to the last bit.
+        The saved model or `Pipeline`, with the same coefficients to the last bit.
 
     Raises
     ------
@@ -148,6 +166,27 @@ class _Reader:
 
     def read(self) -> Any:
         document = self._document()
+        if document.get("class") == PIPELINE:
+            return self._pipeline(document)
+        return self._model(document)
+
+    def _pipeline(self, document: dict[str, Any]) -> Pipeline:
+        steps = document.get("steps")
+        if not isinstance(steps, list) or not all(isinstance(s, dict) for s in steps):
+            self._damaged("steps must be a list of objects")
+        names = [step.get("name") for step in steps]
+        if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+            self._damaged("steps must have different names")
+        version = document.get("version")
+        models = [self._model(step | {"version": version}) for step in steps]
+        pipeline = Pipeline(list(zip(names, models, strict=True)))
+        try:
+            split_pipeline(pipeline)
+        except ModelFileError as err:
+            self._damaged(str(err))
+        return pipeline
+
+    def _model(self, document: dict[str, Any]) -> Any:
         kind = self._kind(document)
         features = self._features(document, kind)
         model = kind(**self._params(document, kind))
@@ -166,7 +205,7 @@ class _Reader:
 
     def _document(self) -> dict[str, Any]:
         foreign = (
-            "Use a file written by the save method of a permatch model, or by the command "
+            "Use a file written by permatch.save or the save method of a model, or by "
             "permatch match fit or permatch rank fit."
         )
         with self.path.open("rb") as file:
@@ -245,11 +284,10 @@ class _Reader:
         params = {}
         for name, value in encoded.items():
             if isinstance(value, dict) and "repr" in value:
-                warnings.warn(
+                warn_caller(
                     f"the parameter {name}={value['repr']} of the model in {self.path} "
                     "cannot be saved and is reset to its default; set it before fitting "
-                    "the model again.",
-                    stacklevel=4,
+                    "the model again."
                 )
                 continue
             params[name] = self._value(name, value, decode)

@@ -13,9 +13,12 @@ import warnings
 import weakref
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
+import permatch as pm
 from permatch import metrics
 from permatch.cli.rank.commands import rank
 from permatch.datasets import iterate_letor, read_letor
@@ -742,6 +745,27 @@ def test_a_model_that_scales_says_at_once_that_it_cannot_be_exported(call, files
     result = call("export", path, "--to", "solr", "--out", out)
     assert_failed(result, "--scaling none")
     assert files_in(tmp_path) == ["m.json"]
+
+
+def test_export_of_a_pipeline(call, files, tmp_path):
+    table = pd.DataFrame({"query": [1, 1, 2, 2], "clicks": [9, 0, 5, 1]})
+    preparation = pm.FeaturePreparation(log1p="clicks")
+    pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    path, out = tmp_path / "pipeline.json", tmp_path / "out.json"
+    pm.save(pipeline.fit(table, [1, 0, 1, 0]), path)
+    for to in ("solr", "solr-features", "elasticsearch", "elasticsearch-features"):
+        result = call("export", path, "--to", to, "--out", out, "--name", "shop")
+        assert (result.exit_code, result.output) == (OK, "")
+        pm.export(pipeline, tmp_path / "same.json", to=to, name="shop")
+        assert out.read_bytes() == (tmp_path / "same.json").read_bytes()
+    names = tmp_path / "names.txt"
+    names.write_text("a\n")
+    result = call("export", path, "--to", "solr", "-o", out, "--feature-names", names)
+    assert_failed(result, "Rename the columns and fit again")
+    message = "it is a Pipeline, which prepares the features of tables. Use it in Python"
+    assert_failed(call("predict", path, files[2]), message)
+    preparation.save(path)
+    assert_failed(call("export", path, "--to", "solr", "-o", out), "a FeaturePreparation")
 
 
 # ---- wrong usage and failures ------------------------------------------------------------

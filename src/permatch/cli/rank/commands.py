@@ -13,6 +13,7 @@ from permatch.cli.rank.evaluation import evaluate
 from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Metrics
 from permatch.cli.rank.steps import (
     find_parts,
+    load_exported,
     load_ranker,
     new_ranker,
     stream_scores,
@@ -316,8 +317,8 @@ def _find_query(
 def export(
     model_file: Model,
     to: Annotated[
-        Literal["onnx", "solr", "elasticsearch"],
-        optional("--to", "-t", help="Target system."),
+        Literal["onnx", "solr", "solr-features", "elasticsearch", "elasticsearch-features"],
+        optional("--to", "-t", metavar="SYSTEM", help="Target system; see above."),
     ],
     out: Annotated[
         Path,
@@ -348,6 +349,13 @@ def export(
     The features must be computed and named as in the serving system.  A model
     with scaling within queries cannot be exported.
 
+    MODEL may be a pipeline that prepares features, saved in Python.  Its ONNX
+    file takes the columns of the table: X, and text as categories (n, k).  The
+    others need a second file, which defines the features by fields of documents:
+
+      solr-features           for the feature store
+      elasticsearch-features  for _addfeatures of the feature set
+
     [bold]Examples[/bold]
 
       permatch rank export model.json --to onnx --out model.onnx
@@ -362,13 +370,13 @@ def export(
         raise typer.BadParameter("--name must not be empty.")
     with nothing_written_if_interrupted():
         from permatch.datasets.sources import read_feature_names
-        from permatch.estimators.export import WRITERS
+        from permatch.estimators.exported_files import exported
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
-        model = load_ranker(model_file)
+        model = load_exported(model_file)
         names = read_feature_names(feature_names)
-        data = WRITERS[to](model, name, names, feature_prefix)
+        data = exported(model, to, name, names, feature_prefix)
         with output(out) as file:
             file.buffer.write(data)
 

@@ -9,7 +9,7 @@ import typer
 
 from permatch._estimators import Kind, find_estimator
 from permatch._types import FloatArray
-from permatch.cli.shared.steps import load_kind
+from permatch.cli.shared.steps import check_kind, load_kind
 from permatch.errors import FeatureIndexError, InvalidQueriesError
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ def load_ranker(path: Path) -> "BaseRanker":
     from permatch.estimators import BaseRanker
 
     return load_kind(path, BaseRanker)
+
+
+def load_exported(path: Path) -> Any:
+    """Read a ranker, or a pipeline that prepares features for one."""
+    from sklearn.pipeline import Pipeline
+
+    from permatch.estimators import BaseRanker, load
+
+    model = load(path)
+    return model if isinstance(model, Pipeline) else check_kind(model, path, BaseRanker)
 
 
 def find_parts(

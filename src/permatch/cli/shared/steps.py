@@ -80,9 +80,15 @@ def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
 
 def load_kind(path: Path, kind: type[Model]) -> Model:
     """Read a model, and refuse one that ranks instead of matching, or the reverse."""
-    from permatch.estimators import BaseMatcher, load
+    from permatch.estimators import load
 
-    model = load(path)
+    return check_kind(load(path), path, kind)
+
+
+def check_kind(model: Any, path: Path, kind: type[Model]) -> Model:
+    """Return a model that was read, and refuse one of another kind."""
+    from permatch.estimators import BaseMatcher, BaseRanker
+
     if isinstance(model, kind):
         return model
     wanted, does, command, other = (
@@ -90,6 +96,12 @@ def load_kind(path: Path, kind: type[Model]) -> Model:
         if kind is BaseMatcher
         else ("ranker", "matches", "rank", "match")
     )
+    if not isinstance(model, BaseMatcher | BaseRanker):
+        raise ModelFileError(
+            f"{path} must be a {wanted}; it is a {type(model).__name__}, which prepares "
+            "the features of tables. Use it in Python: permatch.load(path); only permatch "
+            "rank export takes a pipeline."
+        )
     raise ModelFileError(
         f"{path} must be a {wanted}; it is a {type(model).__name__}, which {does}. "
         f"Use it with permatch {other}, or fit a {wanted} with permatch {command} fit."
