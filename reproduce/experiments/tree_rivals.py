@@ -103,7 +103,9 @@ class _LightGBM:
         data = lightgbm.Dataset(fold.train.X, fold.train.y, group=sizes, params=options)
         self._booster = lightgbm.Booster(options, data)
         valid = fold.validation
-        own = data.create_valid(valid.X, valid.y, group=np.diff(valid.starts))
+        sizes = np.diff(valid.starts)
+        # Without params it would set the number of threads back to all.
+        own = data.create_valid(valid.X, valid.y, group=sizes, params=options)
         self._booster.add_valid(own, "validation")
         self._scores = np.zeros(len(valid.y))
 
