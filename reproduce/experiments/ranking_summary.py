@@ -13,11 +13,9 @@ import numpy as np
 
 from permatch._types import FloatArray
 from permatch.metrics import holm, randomisation_test
+from permatch.metrics.significance import detectable_difference
 from reproduce.experiments.letor_folds import CUTS
 from reproduce.experiments.rows import Row
-
-#: Differences this many standard errors wide are found four times in five, at 5 %.
-DETECTABLE = 2.8
 
 #: Order of the methods in tables and figures.
 METHODS = (
@@ -84,7 +82,7 @@ def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -
         a = np.array([found[query].mean() for query in shared])
         b = np.array([reference[query].mean() for query in shared])
         test = randomisation_test(a, b, n_resamples=n_resamples)
-        spread = float(np.std(a - b, ddof=1)) if len(shared) > 1 else 0.0
+        is_one = len(shared) == 1
         lines.append(
             {
                 "method": method,
@@ -93,8 +91,8 @@ def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -
                 "high": test.interval[1],
                 "p_value": test.p_value,
                 "n_queries": test.n,
-                "sd": spread,
-                "detectable": DETECTABLE * spread / np.sqrt(len(shared)),
+                "sd": 0.0 if is_one else float(np.std(a - b, ddof=1)),
+                "detectable": 0.0 if is_one else float(detectable_difference(a - b)),
             }
         )
     corrected = holm([line["p_value"] for line in lines])
@@ -149,7 +147,7 @@ def detectable_at(rows: Iterable[Row], baseline: str, method: str) -> FloatArray
     differences = np.array(
         [values[method][query] - values[baseline][query] for query in shared]
     )
-    return DETECTABLE * differences.std(axis=0, ddof=1) / np.sqrt(len(shared))
+    return detectable_difference(differences)
 
 
 def _by_method(rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from permatch.metrics import MeanNDCG
 from permatch.pages.html import Page, drawing, figure_svg, table
+from permatch.plots import query_differences
 from reproduce.experiments.ohsumed import BASELINE, Config
 from reproduce.experiments.ranking_summary import detectable_at, query_values, summarise
 from reproduce.experiments.rows import Row
@@ -16,7 +18,7 @@ from reproduce.pages.ranking_notes import (
     add_variants,
     alpha_table,
 )
-from reproduce.plots import label_of, ndcg_curves, query_differences
+from reproduce.plots import label_of, ndcg_curves
 
 _LEVEL = 0.05
 
@@ -196,7 +198,14 @@ def _add_single_queries(
         n_behind = sum(d < 0 for d in differences)
         with drawing(8.0, 3.2) as (figure, axes):
             interval = (test["low"], test["high"])
-            query_differences(differences, label, baseline, interval=interval, ax=axes)
+            query_differences(
+                differences,
+                label,
+                baseline,
+                measure=str(MeanNDCG @ 10),
+                interval=interval,
+                ax=axes,
+            )
             page.add_figure(
                 figure_svg(figure),
                 f"{label} minus {baseline}, per query. The line is the mean, the grey band "

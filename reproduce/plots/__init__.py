@@ -5,7 +5,6 @@ from reproduce.plots.ranking import (
     STYLES,
     label_of,
     ndcg_curves,
-    query_differences,
     runtime_bars,
     sample_size_curve,
 )
@@ -17,7 +16,6 @@ __all__ = [
     "label_of",
     "matched_landmarks",
     "ndcg_curves",
-    "query_differences",
     "runtime_bars",
     "sample_size_curve",
 ]

@@ -1,4 +1,4 @@
-"""Pictures of learning to rank: NDCG curves, single queries, sample sizes, run times.
+"""Pictures of learning to rank: NDCG curves, sample sizes, run times.
 
 All draw on `ax`, by default on a new figure, and return what they drew on.
 """
@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from permatch.metrics import NDCG, MeanNDCG
+from permatch.metrics import NDCG
 from permatch.plots.matching import BLUE, GREEN, GREY, VERMILION, new_axes
 
 if TYPE_CHECKING:
@@ -89,60 +88,6 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     axes.set_xlabel("k, number of documents")
     axes.set_xticks(range(1, 11))
     _finish_curves(axes, "NDCG@k")
-    return axes
-
-
-def query_differences(
-    differences: ArrayLike,
-    label: str,
-    baseline: str,
-    *,
-    interval: tuple[float, float] | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw by how much a method beats another on every query, in order of size.
-
-    Parameters
-    ----------
-    differences : array of shape (q,)
-        A measure of the method less that of the baseline.
-    label, baseline : str
-        What the two are called.
-    interval : pair of float, optional
-        Of the mean difference, drawn as a band.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> axes = query_differences([0.2, -0.1, 0.0], "MAP", "ridge", ax=Figure().subplots())
-    >>> axes.has_data()
-    True
-    """
-    axes = new_axes(ax)
-    values = np.sort(np.asarray(differences, dtype=float))[::-1]
-    is_ahead = values > 0
-    places = np.arange(1, len(values) + 1)
-    n_equal = int((values == 0).sum())
-    for chosen, color, name in (
-        (is_ahead, BLUE, f"{label} ahead: {is_ahead.sum()}"),
-        (values < 0, VERMILION, f"{baseline} ahead: {(values < 0).sum()}"),
-    ):
-        axes.bar(places[chosen], values[chosen], width=0.9, color=color, label=name)
-    mean = float(values.mean())
-    axes.axhline(
-        mean, color="0.15", linewidth=1.2, label=f"mean {mean:+.4f}, {n_equal} equal"
-    )
-    if interval is not None:
-        axes.axhspan(*interval, color="0.15", alpha=0.15, linewidth=0)
-    axes.axhline(0.0, color=GREY, linewidth=0.8)
-    axes.set(
-        xlabel="test queries, sorted by difference",
-        ylabel=f"difference of {MeanNDCG @ 10}",
-        title=f"{label} minus {baseline}",
-    )
-    axes.title.set_fontsize("medium")
-    axes.grid(alpha=0.25, axis="y")
-    axes.legend(frameon=False, fontsize="small")
     return axes
 
 

@@ -8,7 +8,6 @@ from reproduce.plots import (
     STYLES,
     label_of,
     ndcg_curves,
-    query_differences,
     runtime_bars,
     sample_size_curve,
 )
@@ -79,14 +78,6 @@ def test_nothing_to_draw_is_drawn(ax):
     assert not ndcg_curves([], ax).get_lines()
     assert not sample_size_curve([], ax).get_lines()
     assert not runtime_bars([], ax).get_lines()
-
-
-def test_differences_are_sorted_and_counted(ax):
-    query_differences([0.1, -0.2, 0.0, 0.3], "A", "B", interval=(-0.1, 0.2), ax=ax)
-    assert set(labels(ax)) == {"A ahead: 2", "B ahead: 1", "mean +0.0500, 1 equal"}
-    bars = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches[:3])
-    assert [height for _, height in bars] == pytest.approx([0.3, 0.1, -0.2])
-    assert ax.get_title() == "A minus B"
 
 
 def test_sample_sizes_are_on_a_log_scale_and_differences_left_out(ax):

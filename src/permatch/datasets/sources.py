@@ -28,11 +28,14 @@ class Copy:
 
 
 @contextmanager
-def local_file(name: str) -> Iterator[Path | Copy]:
+def local_file(name: str | Path | Copy) -> Iterator[Path | Copy]:
     """Yield the path of an input; standard input and other pipes are copied to disk.
 
-    Errors name the input, not the copy.
+    Errors name the input, not the copy; a copy stays as it is.
     """
+    if isinstance(name, Copy):
+        yield name
+        return
     given = Path(name)
     if name != "-" and (given.is_file() or given.is_dir() or not given.exists()):
         yield given
@@ -44,7 +47,7 @@ def local_file(name: str) -> Iterator[Path | Copy]:
         )
     with tempfile.TemporaryDirectory(prefix="permatch-") as folder:
         copy = Copy(
-            os.path.join(folder, "input"), "standard input" if name == "-" else name
+            os.path.join(folder, "input"), "standard input" if name == "-" else str(name)
         )
         with ExitStack() as stack:
             file = stack.enter_context(open(copy, "wb"))

@@ -1,5 +1,6 @@
 """Estimators in scikit-learn's manner: they validate, compose and store."""
 
+from permatch.estimators.comparing import compare_rankers
 from permatch.estimators.dorm import DORM
 from permatch.estimators.export import export
 from permatch.estimators.linear_matcher import LinearMatcher
@@ -39,6 +40,7 @@ __all__ = [
     "QueryScaler",
     "RankMatch",
     "RankMatchCV",
+    "compare_rankers",
     "export",
     "feature_scale",
     "load",

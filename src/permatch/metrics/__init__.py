@@ -6,6 +6,12 @@ from permatch.metrics.calibration import (
     calibration,
     node_calibration,
 )
+from permatch.metrics.comparison import (
+    ComparedMeasure,
+    ComparedQuery,
+    RankerComparison,
+    ScoredLists,
+)
 from permatch.metrics.links import LinkQuality, link_quality
 from permatch.metrics.matching import hamming_loss
 from permatch.metrics.measures import ERR, MAP, MRR, NDCG, MeanNDCG, P, Tau
@@ -33,12 +39,16 @@ __all__ = [
     "MRR",
     "NDCG",
     "Calibration",
+    "ComparedMeasure",
+    "ComparedQuery",
     "LinkQuality",
     "MeanNDCG",
     "Measure",
     "P",
     "PairedTest",
+    "RankerComparison",
     "RankingScorer",
+    "ScoredLists",
     "Tau",
     "average_precision",
     "calibration",

@@ -96,7 +96,7 @@ def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
 
     Equal scores keep the order given; without `qid` and `group` there is one list.
     """
-    scores = _check_scores(score)
+    scores = check_scores(score)
     grades = check_grades(y, len(scores))
     rows = query_rows(qid, group, len(scores), is_one_default=True)
     grades, scores = rows.gather(grades), rows.gather(scores)
@@ -105,7 +105,8 @@ def rank_lists(y: Any, score: Any, qid: Any, group: Any) -> RankedLists:
     return RankedLists(grades[order], scores[order], rows.starts, ranks)
 
 
-def _check_scores(score: Any) -> FloatArray:
+def check_scores(score: Any) -> FloatArray:
+    """Return one score per document, (n,), infinite ones among them."""
     advice = "Use score.filled(-np.inf) for documents that come last."
     refuse_masked(score, "score", InvalidQueriesError, advice)
     try:

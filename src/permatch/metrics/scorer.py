@@ -54,14 +54,13 @@ class RankingScorer(BaseEstimator):
         float
             Higher is better.
         """
-        ranker = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
         if qid is None:
-            column = self.qid or getattr(ranker, "qid", None)
+            column = self.qid or getattr(last_step(estimator), "qid", None)
             if column is None or not is_table(X):
                 how = f'make_scorer({self.measure}, qid="query")'
                 raise missing_queries("a scorer", X, column, with_qid=how)
             qid = take_column(X, column)
-        return self.measure(y, _predict(estimator, ranker, X, qid), qid)
+        return self.measure(y, predict_scores(estimator, X, qid), qid)
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Ask for query ids where metadata routing is on.
@@ -116,7 +115,13 @@ def make_scorer(measure: MeasureLike, *, qid: str | None = None) -> RankingScore
     return RankingScorer(find_measure(measure), qid)
 
 
-def _predict(estimator: Any, ranker: Any, X: Any, qid: Any) -> FloatArray:
+def last_step(estimator: Any) -> Any:
+    """Return the ranker of a pipeline, and anything else as it is."""
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
+def predict_scores(estimator: Any, X: Any, qid: Any) -> FloatArray:
     """Return the scores of documents, by their queries where the ranker asks for them."""
-    more = {"qid": qid} if "qid" in signature(ranker.predict).parameters else {}
+    takes = signature(last_step(estimator).predict).parameters
+    more = {"qid": qid} if "qid" in takes else {}
     return estimator.predict(X, **more)

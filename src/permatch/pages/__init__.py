@@ -1,5 +1,9 @@
 """Self-contained HTML pages: results in, one file out that needs no network."""
 
-from permatch.pages.write import write_links_page, write_model_page
+from permatch.pages.write import (
+    write_comparison_page,
+    write_links_page,
+    write_model_page,
+)
 
-__all__ = ["write_links_page", "write_model_page"]
+__all__ = ["write_comparison_page", "write_links_page", "write_model_page"]

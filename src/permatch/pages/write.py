@@ -1,4 +1,4 @@
-"""Pages to explore links and matchings in a browser, from Python.
+"""Pages about links, matchings and comparisons, from Python.
 
 The modules that make them take long to load, so they are loaded when needed.
 """
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
     from permatch.estimators import BaseMatcher
     from permatch.linking import Links
+    from permatch.metrics import RankerComparison
     from permatch.pages.match_view import MatchView
 
 
@@ -98,6 +99,47 @@ def write_model_page(
     from permatch.pages.model_view import model_view
 
     return _write(model_view(model, table, n_best=n_best), path)
+
+
+def write_comparison_page(
+    comparison: "RankerComparison",
+    path: str | Path,
+    *,
+    title: str = "Rankers compared",
+    n_queries: int = 5,
+) -> None:
+    """Write a page about rankers compared: what differs, by chance or not, and where.
+
+    It needs no network, and to be written the extra ``plots``.  ``permatch rank compare``
+    writes the same page.
+
+    Parameters
+    ----------
+    comparison : RankerComparison
+        As `permatch.compare_rankers` returns it.
+    path : path
+        The HTML file; an existing one is replaced.
+    title : str
+        What stands at the top.
+    n_queries : int
+        How many of the queries most won, and most lost, are shown with their documents.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> import permatch as pm
+    >>> from permatch.pages import write_comparison_page
+    >>> rng = np.random.default_rng(0)
+    >>> grades, queries = rng.integers(3, size=80), np.repeat(np.arange(8), 10)
+    >>> scores = {"old": rng.normal(size=80), "new": grades + rng.normal(size=80)}
+    >>> result = pm.compare_rankers(scores, None, grades, queries)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_comparison_page(result, pathlib.Path(folder, "compare.html"))
+    """
+    from permatch.pages.comparison_page import comparison_page
+
+    comparison_page(comparison, title, n_queries).write(Path(path))
 
 
 def _write(view: "MatchView", path: str | Path) -> str:

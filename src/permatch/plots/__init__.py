@@ -7,11 +7,13 @@ from permatch.plots.matching import (
     matched_silhouettes,
     reliability,
 )
+from permatch.plots.ranking import query_differences
 
 __all__ = [
     "STYLES",
     "coefficients",
     "learning_curve",
     "matched_silhouettes",
+    "query_differences",
     "reliability",
 ]

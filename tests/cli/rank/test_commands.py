@@ -78,15 +78,6 @@ def model_file(files, tmp_path_factory):
     return fit_by_command(tmp_path_factory.mktemp("models") / "model.json", files[0])
 
 
-@pytest.fixture(scope="module")
-def other_model(files, tmp_path_factory):
-    """A worse one: it has seen five queries through a heavy penalty."""
-    folder = tmp_path_factory.mktemp("others")
-    small = folder / "small.txt"
-    small.write_text("".join(files[0].read_text().splitlines(True)[: 2 * LENGTH]))
-    return fit_by_command(folder / "other.json", small, "--subset-size", "pairs")
-
-
 @pytest.fixture
 def call():
     """Run a command in this process."""
@@ -516,60 +507,18 @@ def test_the_help_names_every_measure(call):
     assert all(f" {name}" in text for name in MEASURES)
 
 
-def test_comparison_of_two_models(call, files, model_file, other_model, tmp_path):
-    arguments = ["evaluate", model_file, files[2], "--against", other_model]
-    arguments += ["--resamples", 2000]
-    answer = json.loads(call(*arguments, "--json").stdout)
-    data = read_letor(files[2])
-    values = [
-        metrics.average_precision(
-            data.y, load(path).predict(data.X, qid=data.qid), data.qid, per_query=True
-        )
-        for path in (model_file, other_model)
-    ]
-    test = metrics.randomisation_test(*values, n_resamples=2000)
-    row = next(row for row in answer["measures"] if row["measure"] == "MAP")
-    assert row["against"] == pytest.approx(values[1].mean())
-    assert row["difference"] == pytest.approx(test.difference)
-    assert row["p_value"] == pytest.approx(test.p_value)
-    assert row["interval"] == pytest.approx(list(test.interval))
-    p_values = [row["p_value"] for row in answer["measures"]]
-    assert [row["p_value_holm"] for row in answer["measures"]] == pytest.approx(
-        metrics.holm(p_values).tolist()
-    )
-    text = call(*arguments).stdout
-    assert "paired randomisation test" in text
-    assert "difference" in text
-    scores = tmp_path / "scores.txt"
-    call("predict", other_model, files[2], "--out", scores)
-    arguments[3:5] = ["--against-scores", scores, "--json"]
-    assert json.loads(call(*arguments).stdout)["measures"] == answer["measures"]
-
-
-def test_models_of_different_width_are_compared_by_scores_only(
-    call, files, model_file, tmp_path
-):
-    wide = fit_by_command(tmp_path / "wide.json", files[0], "--n-features", "5")
-    result = call("evaluate", model_file, files[2], "--against", wide)
-    assert_failed(result, f"{model_file} has 3, {wide} has 5")
-
-
-def test_measures_of_every_query(call, files, model_file, other_model, tmp_path):
+def test_measures_of_every_query(call, files, model_file, tmp_path):
     path = tmp_path / "queries.csv"
-    result = call(
-        "evaluate", model_file, files[2], "--per-query", path, "--against", other_model,
-        "--resamples", 10,
-    )  # fmt: skip
+    result = call("evaluate", model_file, files[2], "--per-query", path)
     assert result.exit_code == OK, result.output
     rows = read_rows(path.read_text())
     assert [row["query"] for row in rows] == [str(k) for k in range(900, 900 + N_TEST)]
     assert {row["file"] for row in rows} == {str(files[2])}
     assert {row["documents"] for row in rows} == {str(LENGTH)}
     data = read_letor(files[2])
-    for column, model in (("NDCG@10", model_file), ("NDCG@10 against", other_model)):
-        scores = load(model).predict(data.X, qid=data.qid)
-        expected = metrics.ndcg(data.y, scores, data.qid, 10, per_query=True)
-        assert [float(row[column]) for row in rows] == pytest.approx(expected.tolist())
+    scores = load(model_file).predict(data.X, qid=data.qid)
+    expected = metrics.ndcg(data.y, scores, data.qid, 10, per_query=True)
+    assert [float(row["NDCG@10"]) for row in rows] == pytest.approx(expected.tolist())
 
 
 def test_queries_without_relevant_documents(call, files, model_file, tmp_path):
@@ -589,9 +538,6 @@ def test_queries_without_relevant_documents(call, files, model_file, tmp_path):
         "measure": "Tau", "mean": None, "standard_error": None, "n_queries": 0
     }  # fmt: skip
     assert call("evaluate", model_file, path).exit_code == OK
-    both = call("evaluate", model_file, path, "--against", model_file, "--json")
-    assert "p_value" not in json.loads(both.stdout)["measures"][-1]
-    assert call("evaluate", model_file, path, "--against", model_file).exit_code == OK
 
 
 # ---- cv ----------------------------------------------------------------------------------
@@ -818,7 +764,6 @@ def test_help_teaches_by_example(call, command, flag):
         ["evaluate", "MODEL"],
         ["evaluate", "MODEL", "-", "-"],
         ["evaluate", "MODEL", "TRAIN", "--at", "ten"],
-        ["evaluate", "MODEL", "TRAIN", "--against", "MODEL", "--against-scores", "TRAIN"],
         ["evaluate", "MODEL", "TRAIN", "--per-query", "TRAIN"],
         ["cv", "TRAIN", "--alpha", "1", "--alphas", "1,2"],
         ["cv", "TRAIN", "--out", "TRAIN"],

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from permatch._types import FloatArray, IntArray
+from permatch.cli.rank.comparison import compare
 from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
 from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Metrics
@@ -66,6 +67,7 @@ def main() -> None:
 
       permatch rank fit train.txt --model model.json --cv
       permatch rank evaluate model.json test.txt
+      permatch rank compare old.json model.json test.txt --out compare.html
       permatch rank predict model.json new.txt --out scores.txt
       permatch rank show model.json test.txt --query 76
       permatch rank cv OHSUMED
@@ -381,4 +383,4 @@ def export(
             file.buffer.write(data)
 
 
-add(rank, fit, predict, evaluate, cross_validation, export, show)
+add(rank, fit, predict, evaluate, compare, cross_validation, export, show)

@@ -1,70 +1,18 @@
 """``permatch rank evaluate`` and ``permatch rank cv``: the quality of rankings."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from permatch._files import write_csv
 from permatch.cli.rank.options import Learner, Metrics
-from permatch.cli.rank.steps import check_same_features, load_ranker
+from permatch.cli.rank.steps import load_ranker
 from permatch.cli.shared.folds import Folds, report_folds, run_folds, show_folds
 from permatch.cli.shared.options import AsJson, argument, optional
 from permatch.cli.shared.steps import check_target, nothing_written_if_interrupted
 from permatch.cli.shared.terminal import print_summary
 from permatch.cli.shared.trees import TreeOptions, refuse_penalty
-
-#: More resamples no test needs.
-MAX_RESAMPLES = 10**9
-
-
-@dataclass(frozen=True)
-class Methods:
-    """The options for the scores to measure and to compare with."""
-
-    scores: Annotated[
-        Path | None,
-        optional(
-            "--scores",
-            metavar="FILE",
-            help="Scores to measure instead of a model, one number per document.",
-        ),
-    ] = None
-    against: Annotated[
-        Path | None,
-        optional("--against", metavar="MODEL", help="A second model to compare with."),
-    ] = None
-    against_scores: Annotated[
-        Path | None,
-        optional("--against-scores", metavar="FILE", help="Scores to compare with."),
-    ] = None
-
-    def part(self, paths: list[str]) -> tuple[list[str], list[Path]]:
-        """Return the judged files, and the files of one method or two."""
-        if self.against is not None and self.against_scores is not None:
-            raise typer.BadParameter("--against and --against-scores exclude each other.")
-        files = paths if self.scores is not None else paths[1:]
-        if not files:
-            raise typer.BadParameter(
-                "a model and at least one judged file are required: MODEL FILE. For other "
-                "scores use --scores SCORES FILE."
-            )
-        if [*files, *map(str, (self.scores, self.against_scores))].count("-") > 1:
-            raise typer.BadParameter("standard input can be read only once.")
-        sources = [self.scores if self.scores is not None else Path(paths[0])]
-        others = (self.against, self.against_scores)
-        return files, sources + [path for path in others if path is not None]
-
-    def load(self, sources: list[Path]) -> list[Any]:
-        """Return models, and the paths of files of scores."""
-        methods = [
-            path if path in (self.scores, self.against_scores) else load_ranker(path)
-            for path in sources
-        ]
-        models = [method for method in methods if not isinstance(method, Path)]
-        check_same_features(sources, models)
-        return methods
 
 
 def evaluate(
@@ -75,18 +23,16 @@ def evaluate(
             "Model file and judged LETOR files; with --scores only judged files.",
         ),
     ],
-    methods: Methods,
-    metric: Metrics = None,
-    n_resamples: Annotated[
-        int,
-        typer.Option(
-            "--resamples",
-            min=1,
-            max=MAX_RESAMPLES,
-            help="Resamples of the test in a comparison.",
+    scores: Annotated[
+        Path | None,
+        optional(
+            "--scores",
+            metavar="FILE",
+            help="Scores to measure instead of a model: one number per document, or a "
+            "TREC run.",
         ),
-    ] = 100_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that test.")] = 0,
+    ] = None,
+    metric: Metrics = None,
     per_query: Annotated[
         Path | None,
         optional(
@@ -101,7 +47,8 @@ def evaluate(
 
     Prints the mean of every measure over the queries of all files, with its
     standard error.  A query without relevant documents counts 0 (Tau: a query
-    with a single grade is left out).
+    with a single grade is left out).  permatch rank compare tests whether two
+    models differ.
 
     [bold]Measures[/bold] (--metric) are NDCG, MeanNDCG, MAP, P, ERR, MRR and Tau, with the
     position after @ and options in parentheses, as in Python:
@@ -111,31 +58,36 @@ def evaluate(
       MAP(threshold=2)                   grades of at least 2 are relevant
       P(ties=expected)@5                 the mean over orders of equal scores
 
-    A comparison (--against) tests the differences by a paired randomisation
-    test over queries.
-
     [bold]Examples[/bold]
 
       permatch rank evaluate model.json test.txt
       permatch rank evaluate model.json test.txt --metric NDCG@1,2,3 --metric MAP
-      permatch rank evaluate model.json test.txt --against old.json
       permatch rank evaluate --scores scores.txt test.txt --per-query queries.csv
       permatch rank evaluate model.json test.txt --json | python -m json.tool
     """
-    files, sources = methods.part(paths)
+    files = paths if scores is not None else paths[1:]
+    if not files:
+        raise typer.BadParameter(
+            "a model and at least one judged file are required: MODEL FILE. For other "
+            "scores use --scores SCORES FILE."
+        )
+    if [*files, str(scores)].count("-") > 1:
+        raise typer.BadParameter("standard input can be read only once.")
+    source = Path(paths[0]) if scores is None else scores
     with nothing_written_if_interrupted():
         from permatch.cli.rank import measures
         from permatch.cli.rank.report import show_evaluation
+        from permatch.datasets.sources import local_file
 
         if per_query is not None:
-            check_target(per_query, "--per-query", *files, *map(str, sources))
-        judged = measures.collect_scores(files, methods.load(sources))
-        found, values = measures.describe_evaluation(judged, metric, n_resamples, seed)
-        summary = {
-            "scores_of": str(sources[0]),
-            "against": str(sources[1]) if len(sources) > 1 else None,
-            "files": files,
-        } | found
+            check_target(per_query, "--per-query", *files, str(source))
+        if scores is None:
+            judged = measures.collect_scores(files, [load_ranker(source)])
+        else:
+            with local_file(str(source)) as path:
+                judged = measures.collect_scores(files, [path])
+        found, values = measures.describe_evaluation(judged, metric)
+        summary = {"scores_of": str(source), "files": files} | found
         if per_query is not None:
             write_csv(per_query, measures.per_query_rows(judged, values))
         print_summary(summary, as_json, show_evaluation)

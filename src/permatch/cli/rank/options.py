@@ -80,15 +80,15 @@ FeatureNames = Annotated[
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of Parquet files; their other numeric columns are the features."""
+    """The columns of tables; their other numeric columns are the features."""
 
     grade: Annotated[
         str,
-        typer.Option("--grade", metavar="COLUMN", help="Grades, in Parquet files."),
+        typer.Option("--grade", metavar="COLUMN", help="Grades, in tables."),
     ] = "grade"
     qid: Annotated[
         str,
-        typer.Option("--qid", metavar="COLUMN", help="Query ids, in Parquet files."),
+        typer.Option("--qid", metavar="COLUMN", help="Query ids, in tables."),
     ] = "qid"
 
 

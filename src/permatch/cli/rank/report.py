@@ -105,34 +105,23 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
     """Print an evaluation for people."""
     table = facts()
     table.add_row("scores of", Text(summary["scores_of"]))
-    if summary["against"] is not None:
-        table.add_row("against", Text(summary["against"]))
+    add_judged(table, summary)
+    console.print(table)
+    console.print()
+    table = plain_table("measure", "mean", "standard error", "queries")
+    table.columns[0].justify = "left"
+    for row in summary["measures"]:
+        figures = number(row["mean"]), number(row["standard_error"])
+        table.add_row(row["measure"], *figures, str(row["n_queries"]))
+    console.print(table)
+
+
+def add_judged(table: Table, summary: dict[str, Any]) -> None:
+    """Add what judged files hold to a table of facts."""
     words = f"{_count_queries(summary['n_queries'])}, {summary['n_documents']} documents"
     table.add_row("judged", Text(f"{', '.join(summary['files'])}: {words}"))
     if n_without := summary["n_queries_without_relevant"]:
         table.add_row("", f"{n_without} without relevant documents count 0")
-    console.print(table)
-    console.print()
-    if summary["against"] is None:
-        table = plain_table("measure", "mean", "standard error", "queries")
-    else:
-        table = plain_table(
-            "measure", "mean", "against", "difference", "95 % interval", "p", "p (Holm)"
-        )
-    table.columns[0].justify = "left"
-    for row in summary["measures"]:
-        cells = [row["measure"], number(row["mean"])]
-        if summary["against"] is None:
-            cells += [number(row["standard_error"]), str(row["n_queries"])]
-        else:
-            cells += _comparison(row)
-        table.add_row(*cells)
-    console.print(table)
-    if summary["against"] is not None:
-        console.print(
-            "\np: paired randomisation test over queries; Holm: corrected for the number "
-            "of measures."
-        )
 
 
 def _count_queries(number: int) -> str:
@@ -174,17 +163,3 @@ def _means_table(measures: dict[str, dict[str, float]]) -> Table:
     for name in measures["train"]:
         table.add_row(name, *(number(part[name]) for part in measures.values()))
     return table
-
-
-def _comparison(row: dict[str, Any]) -> list[str]:
-    cells = [number(row["against"])]
-    if "difference" not in row:
-        return [*cells, "", "", "", ""]
-    low, high = row["interval"]
-    return [
-        *cells,
-        f"{row['difference']:+.4f}",
-        f"{low:+.4f} to {high:+.4f}",
-        f"{row['p_value']:.3g}",
-        f"{row['p_value_holm']:.3g}",
-    ]

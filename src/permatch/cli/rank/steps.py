@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from permatch.cli.rank.options import Columns
     from permatch.cli.shared.options import Elsewhere
     from permatch.datasets.runs import Scored
+    from permatch.datasets.sources import Copy
     from permatch.estimators import BaseRanker
 
 # Features held in memory at once; bounds it.
@@ -40,7 +41,7 @@ def load_ranker(path: Path) -> "BaseRanker":
     return load_kind(path, BaseRanker)
 
 
-def load_exported(path: Path) -> Any:
+def load_exported(path: "Path | Copy") -> Any:
     """Read a ranker, or a pipeline that prepares features for one."""
     from sklearn.pipeline import Pipeline
 
@@ -71,7 +72,9 @@ def find_parts(
     return read_on_workers(path, Roles(*named))
 
 
-def stream_scores(name: str, models: "list[BaseRanker]") -> "Iterator[Scored]":
+def stream_scores(
+    name: "str | Path | Copy", models: "list[BaseRanker]"
+) -> "Iterator[Scored]":
     """Read documents in blocks of whole queries and score them, in bounded memory."""
     from permatch.datasets import iterate_letor
     from permatch.datasets.runs import Scored
@@ -109,14 +112,15 @@ def _what_counts(model: "BaseRanker") -> FloatArray:
     return np.ones(model.n_features_in_)
 
 
-def check_same_features(paths: list[Path], models: "list[BaseRanker]") -> None:
+def check_same_features(paths: list[str], models: "list[BaseRanker]") -> None:
     """Refuse to compare models with different numbers of features."""
     counts = [model.n_features_in_ for model in models]
-    if len(set(counts)) > 1:
+    other = next((k for k, count in enumerate(counts) if count != counts[0]), 0)
+    if other:
         raise InvalidQueriesError(
             f"models to compare must have the same number of features; {paths[0]} has "
-            f"{counts[0]}, {paths[1]} has {counts[1]}. Write the scores of each with "
-            "permatch rank predict and compare these (--scores, --against-scores)."
+            f"{counts[0]}, {paths[other]} has {counts[other]}. Write the scores of each "
+            "with permatch rank predict, from a file of its own, and compare these."
         )
 
 

@@ -85,7 +85,7 @@ def load_kind(path: Path, kind: type[Model]) -> Model:
     return check_kind(load(path), path, kind)
 
 
-def check_kind(model: Any, path: Path, kind: type[Model]) -> Model:
+def check_kind(model: Any, path: Any, kind: type[Model]) -> Model:
     """Return a model that was read, and refuse one of another kind."""
     from permatch.estimators import BaseMatcher, BaseRanker
 
@@ -100,7 +100,7 @@ def check_kind(model: Any, path: Path, kind: type[Model]) -> Model:
         raise ModelFileError(
             f"{path} must be a {wanted}; it is a {type(model).__name__}, which prepares "
             "the features of tables. Use it in Python: permatch.load(path); only permatch "
-            "rank export takes a pipeline."
+            "rank export and permatch rank compare take a pipeline."
         )
     raise ModelFileError(
         f"{path} must be a {wanted}; it is a {type(model).__name__}, which {does}. "

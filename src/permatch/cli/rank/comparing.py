@@ -1,0 +1,181 @@
+"""What ``permatch rank compare`` does: read, score, compare, and report."""
+
+import io
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from permatch._files import Gauge
+from permatch._optional import require
+from permatch.cli.rank.measures import collect_scores, describe_judged
+from permatch.cli.rank.options import Columns
+from permatch.cli.rank.report import add_judged
+from permatch.cli.rank.steps import check_same_features, load_exported
+from permatch.cli.shared.report import facts, plain_table
+from permatch.datasets.judged import find_form
+from permatch.datasets.letor_rows import damage_reported, open_bytes
+from permatch.datasets.runs import find_source, is_json
+from permatch.datasets.sources import Copy, local_file
+from permatch.datasets.table_text import DELIMITERS
+from permatch.errors import ModelFileError, TableError
+from permatch.estimators.comparing import compare_rankers
+from permatch.metrics import RankerComparison
+from permatch.metrics.comparison import COMPARED, compare_scores
+from permatch.metrics.comparison_words import HEADER, figures, mean_of, verdict
+
+# Queries listed as most won, and as most lost.
+_N_LISTED = 5
+
+
+def compare_files(
+    sources: list[str],
+    judged: str,
+    columns: Columns,
+    document: str | None,
+    *,
+    measures: list[str] | None,
+    **tests: Any,
+) -> RankerComparison:
+    """Compare models and files of scores on a judged file."""
+    tests["measures"] = measures or COMPARED
+    with ExitStack() as stack:
+        file = stack.enter_context(local_file(judged))
+        if is_json(file):
+            raise ModelFileError(
+                f"{file} must be judged documents, which come last: MODEL MODEL FILE; it "
+                "is JSON, as models are. Name a LETOR file, or a table."
+            )
+        rankers: dict[str, Any] = {}
+        for name, source in zip(_labels(sources), sources, strict=True):
+            path = stack.enter_context(local_file(source))
+            is_model = find_source(path) == "model"
+            rankers[name] = load_exported(path) if is_model else path
+        if find_form(file) == "table":
+            frame = _read_frame(file)
+            roles = columns.grade, columns.qid
+            return compare_rankers(rankers, frame, *roles, documents=document, **tests)
+        models = {
+            source: ranker
+            for source, ranker in zip(sources, rankers.values(), strict=True)
+            if not isinstance(ranker, Path | Copy)
+        }
+        check_same_features(list(models), list(models.values()))
+        found = collect_scores([file], list(rankers.values()), is_named=True)
+    scores = dict(zip(rankers, found.scores, strict=True))
+    names = found.documents
+    return compare_scores(scores, found.grades, found.qid, documents=names, **tests)
+
+
+def _labels(paths: list[str]) -> list[str]:
+    """Return the names of files, with their folders if they are the same."""
+    names = [Path(path).name for path in paths]
+    return names if len({*names}) == len(names) else paths
+
+
+def _read_frame(path: Path | Copy) -> Any:
+    """Return a table with all its columns, also those with text."""
+    pandas = require("pandas", "tables", what="comparing rankers on a table")
+    with open_bytes(path) as (file, _), damage_reported(str(path)):
+        data = Gauge(str(path), TableError).whole(file)
+    try:
+        if data[:4] == b"PAR1":
+            return pandas.read_parquet(io.BytesIO(data))
+        header = data.splitlines()[0]
+        delimiter = max(DELIMITERS, key=lambda mark: header.count(mark.encode()))
+        return pandas.read_csv(io.BytesIO(data), sep=delimiter, encoding="utf-8-sig")
+    except (ValueError, OSError) as err:
+        raise TableError(
+            f"{path} must be a complete CSV or Parquet file; pandas says: "
+            f"{str(err).strip().rstrip('.')}. Correct it, or write it again."
+        ) from err
+
+
+def describe_comparison(
+    comparison: RankerComparison, sources: list[str], judged: str
+) -> dict[str, Any]:
+    """Collect a comparison as plain lists and numbers."""
+    lists, listed = comparison.lists, {}
+    for ranker in comparison.rankers[1:]:
+        listed[ranker] = {
+            name: [
+                {
+                    "query": found.query,
+                    "baseline": found.baseline,
+                    "value": found.value,
+                    "difference": found.difference,
+                }
+                for found in best(_N_LISTED, ranker)
+            ]
+            for name, best in (
+                ("most_won", comparison.most_won),
+                ("most_lost", comparison.most_lost),
+            )
+        }
+    lengths = lists.starts[1:] - lists.starts[:-1]
+    return {
+        "rankers": dict(zip(comparison.rankers, sources, strict=True)),
+        "baseline": comparison.baseline,
+        "files": [judged],
+        **describe_judged(lists.grades, lengths, comparison.measures),
+        "comparisons": [_row(comparison, row) for row in comparison.rows],
+        "queries": listed,
+    }
+
+
+def _row(comparison: RankerComparison, row: Any) -> dict[str, Any]:
+    found = {
+        "ranker": row.ranker,
+        "measure": str(row.measure),
+        "baseline_mean": row.baseline_mean,
+        "mean": row.mean,
+        "difference": row.difference,
+        "low": row.interval[0],
+        "high": row.interval[1],
+        "p_value": row.p_value,
+        "p_value_holm": row.p_holm,
+        "detectable": row.detectable,
+    }
+    known = {name: None if value != value else value for name, value in found.items()}
+    return known | {
+        "n_wins": row.n_wins,
+        "n_losses": row.n_losses,
+        "n_ties": row.n_ties,
+        "is_significant": row.is_significant,
+        "verdict": verdict(comparison, row),
+    }
+
+
+def show_comparison(
+    console: Console, summary: dict[str, Any], comparison: RankerComparison
+) -> None:
+    """Print a comparison for people."""
+    table = facts()
+    for name, path in summary["rankers"].items():
+        is_baseline = name == summary["baseline"]
+        table.add_row("baseline" if is_baseline else "against", Text(path))
+    add_judged(table, summary)
+    console.print(table)
+    for ranker, queries in summary["queries"].items():
+        console.print()
+        if len(summary["queries"]) > 1:
+            console.print(Text(ranker, style="bold"))
+        figured = plain_table("measure", "baseline", "mean", *HEADER)
+        figured.columns[0].justify = "left"
+        figured.columns[0].no_wrap = False
+        figured.columns[0].overflow = "fold"
+        for measure in comparison.measures:
+            row = comparison.row(ranker, measure)
+            means = mean_of(row.baseline_mean), mean_of(row.mean)
+            figured.add_row(Text(str(measure)), *means, *figures(row))
+        console.print(figured)
+        console.print(Text(verdict(comparison, comparison.row(ranker))))
+        found = facts()
+        for name in ("most_won", "most_lost"):
+            words = [f"{own['query']} ({own['difference']:+.4f})" for own in queries[name]]
+            found.add_row(name.replace("_", " "), Text(", ".join(words) or "none"))
+        console.print(found)
+    for path in summary["written"]:
+        console.print(Text(f"wrote {path}"))
