@@ -214,9 +214,7 @@ def test_equal_rankers_are_called_so():
 def test_a_measure_without_values_has_no_test():
     grades = [1, 1, 0, 0, 2, 0]
     scores = {"a": np.arange(6.0), "b": -np.arange(6.0)}
-    found = compare_scores(
-        scores, grades, group=[2, 2, 2], measures="Tau, NDCG@1", **QUICK
-    )
+    found = compare_scores(scores, grades, group=[2, 2, 2], measures="Tau, NDCG@1", **QUICK)
     row = found.row()
     assert row.n_queries == 1
     assert np.isnan([row.p_value, row.difference, row.p_holm, *row.interval]).all()

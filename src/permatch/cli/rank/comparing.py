@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from permatch._files import Gauge
 from permatch._optional import require
 from permatch.cli.rank.measures import collect_scores, describe_judged
 from permatch.cli.rank.options import Columns
-from permatch.cli.rank.report import add_judged
+from permatch.cli.rank.report import add_judged, count_queries
 from permatch.cli.rank.steps import check_same_features, load_exported
 from permatch.cli.shared.report import facts, plain_table
 from permatch.datasets.judged import find_form
@@ -28,6 +29,9 @@ from permatch.metrics.comparison_words import HEADER, figures, mean_of, verdict
 
 # Queries listed as most won, and as most lost.
 _N_LISTED = 5
+
+# Columns of a console with room for all figures; on others there are so many.
+_WIDE, _N_BASIC = 98, 4
 
 
 def compare_files(
@@ -162,20 +166,32 @@ def show_comparison(
         console.print()
         if len(summary["queries"]) > 1:
             console.print(Text(ranker, style="bold"))
-        figured = plain_table("measure", "baseline", "mean", *HEADER)
-        figured.columns[0].justify = "left"
-        figured.columns[0].no_wrap = False
-        figured.columns[0].overflow = "fold"
-        for measure in comparison.measures:
-            row = comparison.row(ranker, measure)
-            means = mean_of(row.baseline_mean), mean_of(row.mean)
-            figured.add_row(Text(str(measure)), *means, *figures(row))
-        console.print(figured)
-        console.print(Text(verdict(comparison, comparison.row(ranker))))
+        console.print(_figures(comparison, ranker, is_wide=console.width >= _WIDE))
+        row = comparison.row(ranker)
+        console.print(Text(verdict(comparison, row)))
         found = facts()
-        for name in ("most_won", "most_lost"):
-            words = [f"{own['query']} ({own['difference']:+.4f})" for own in queries[name]]
-            found.add_row(name.replace("_", " "), Text(", ".join(words) or "none"))
+        for number, name in ((row.n_wins, "won"), (row.n_losses, "lost")):
+            most = [
+                f"{own['query']} ({own['difference']:+.4f})"
+                for own in queries[f"most_{name}"]
+            ]
+            words = count_queries(number)
+            found.add_row(
+                name, Text(f"{words}{', most clearly ' * bool(most)}{', '.join(most)}")
+            )
         console.print(found)
     for path in summary["written"]:
         console.print(Text(f"wrote {path}"))
+
+
+def _figures(comparison: RankerComparison, ranker: str, *, is_wide: bool) -> Table:
+    """Return the figures of a ranker; queries are counted where there is room."""
+    header = HEADER if is_wide else HEADER[:_N_BASIC]
+    table = plain_table("measure", "baseline", "mean", *header)
+    first = table.columns[0]
+    first.justify, first.overflow, first.no_wrap, first.min_width = "left", "fold", False, 7
+    for measure in comparison.measures:
+        row = comparison.row(ranker, measure)
+        means = mean_of(row.baseline_mean), mean_of(row.mean)
+        table.add_row(Text(str(measure)), *means, *figures(row)[: len(header)])
+    return table

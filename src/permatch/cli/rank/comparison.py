@@ -66,8 +66,9 @@ def compare(
       won, lost      queries on which the model is better, and worse
 
     The first measure decides on the verdict and on the queries listed; name
-    it before you look.  The page (--out) shows the documents of the queries
-    that were won and lost, side by side; it needs no network.
+    it before you look.  Default: NDCG@10, NDCG@5, NDCG@1, MAP.  The page (--out)
+    shows the documents of the queries that were won and lost, side by side; it
+    needs no network.
 
     A MODEL is written by permatch rank fit, or in Python by permatch.save,
     pipelines included.  Rankings made elsewhere are files of scores: one number

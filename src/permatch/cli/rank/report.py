@@ -118,13 +118,14 @@ def show_evaluation(console: Console, summary: dict[str, Any]) -> None:
 
 def add_judged(table: Table, summary: dict[str, Any]) -> None:
     """Add what judged files hold to a table of facts."""
-    words = f"{_count_queries(summary['n_queries'])}, {summary['n_documents']} documents"
+    words = f"{count_queries(summary['n_queries'])}, {summary['n_documents']} documents"
     table.add_row("judged", Text(f"{', '.join(summary['files'])}: {words}"))
     if n_without := summary["n_queries_without_relevant"]:
         table.add_row("", f"{n_without} without relevant documents count 0")
 
 
-def _count_queries(number: int) -> str:
+def count_queries(number: int) -> str:
+    """Write a number of queries."""
     return f"{number} {'query' if number == 1 else 'queries'}"
 
 
@@ -132,7 +133,7 @@ def _data_in_words(data: dict[str, Any]) -> str:
     low, high = data["lengths"]
     span = f"{low}" if low == high else f"{low} to {high}"
     return (
-        f"{_count_queries(data['n_queries'])} of {span} documents, {data['n_documents']} "
+        f"{count_queries(data['n_queries'])} of {span} documents, {data['n_documents']} "
         f"in total, {data['n_features']} features"
     )
 
@@ -149,7 +150,7 @@ def _observations_in_words(summary: dict[str, Any]) -> str:
     if summary["subset_size"] is None:  # ridge regression
         return plural(summary["n_observations"], "document")
     n_one = summary["data"].get("train", {}).get("n_queries_of_one_grade", 0)
-    skipped = f"; skipped {_count_queries(n_one)} with a single grade" * (n_one > 0)
+    skipped = f"; skipped {count_queries(n_one)} with a single grade" * (n_one > 0)
     if summary["forms"] is None:
         return f"{plural(summary['n_observations'], 'observation')}{skipped}"
     forms = summary["forms"]
