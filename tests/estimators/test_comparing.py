@@ -137,7 +137,7 @@ def test_trees_are_rankers_too(lists, arrays, models):
 
 
 def test_files_of_models_scores_and_runs(models, lists, arrays, tmp_path):
-    test, (X, y, qid) = lists[1], arrays
+    test, (X, _, qid) = lists[1], arrays
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     scores = models["scaled"].predict(frame, qid=qid)
     models["old"].save(tmp_path / "old.json")
@@ -188,12 +188,12 @@ def test_what_is_wrong_is_said(models, arrays, lists):
     for rankers, words in (
         (
             one,
-            "must be a dict of two or more rankers by name, or a sequence.*got RankMatch",
+            "must be a dict of two or more rankers by name, or a sequence.*RankMatch",
         ),
         ([one], "at least two rankers are required, the baseline first; got 1"),
         (
             [one, one],
-            "must be different; 'RankMatch' and 'RankMatch 2' are the same object",
+            "must be different; 'RankMatch' and 'RankMatch 2' are the same",
         ),
         ({"a": one, "b": one}, "'a' and 'b' are the same object. Fit or load one"),
     ):
@@ -210,9 +210,7 @@ def test_what_is_wrong_is_said(models, arrays, lists):
         pm.compare_rankers(two, X[:, :2], y, qid)
     with pytest.raises(InvalidQueriesError, match=r"^old: X must have the columns.*'a'"):
         pm.compare_rankers(two, lists[1].drop(columns="a"), "grade", "query")
-    with pytest.raises(
-        InvalidQueriesError, match="documents are required, X, to be scored"
-    ):
+    with pytest.raises(InvalidQueriesError, match="documents are required, X"):
         pm.compare_rankers(two, None, y, qid)
     with pytest.raises(InvalidQueriesError, match="old scores 120, s 2"):
         pm.compare_rankers({"old": models["old"], "s": [1.0, 2.0]}, X, y, qid)
@@ -225,7 +223,7 @@ def test_what_is_wrong_is_said(models, arrays, lists):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("7 Q0 a 1 0.5 x\n", "no line.*|there is none for document 'b' of query '7'"),
+        ("7 Q0 a 1 0.5 x\n", "there is none for document 'b' of query '7'"),
         (
             "7 Q0 a 1 0.5 x\n7 Q0 b 1 0.5 x\n7 Q0 c 1 1 x\n",
             "document 'c' of query '7' is not judged. Judge it, 0 if it is not relevant",
@@ -236,7 +234,7 @@ def test_what_is_wrong_is_said(models, arrays, lists):
         ),
         (
             "7 Q0 a 1 0.5 x\n\n7 Q0 b 2 x x\n",
-            "line 3: a line of a TREC run.*'7 Q0 b 2 x x'",
+            "line 3: a line of a TREC.*'7 Q0 b 2 x x'",
         ),
         ("7 Q0 a 1 0.5 x\n7 Q0 b 2 0.4\n", "line 2: a line of a TREC run must be 'query"),
         ("7 Q0 a 1 nan x\n", "with a finite score; got '7 Q0 a 1 nan x'. Correct"),

@@ -175,10 +175,9 @@ def show_comparison(
                 f"{own['query']} ({own['difference']:+.4f})"
                 for own in queries[f"most_{name}"]
             ]
-            words = count_queries(number)
-            found.add_row(
-                name, Text(f"{words}{', most clearly ' * bool(most)}{', '.join(most)}")
-            )
+            words = [count_queries(number)]
+            words += [f"most clearly {', '.join(most)}"] if most else []
+            found.add_row(name, Text(", ".join(words)))
         console.print(found)
     for path in summary["written"]:
         console.print(Text(f"wrote {path}"))
