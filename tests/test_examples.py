@@ -165,10 +165,26 @@ def _write_lists(folder, rng):
             shutil.copy(folder / "judged.txt", folder / "OHSUMED" / f"Fold{k}/{name}.txt")
     data = read_letor(folder / "train.txt")
     model = RankMatch(alpha=1.0).fit(data.X, data.y, qid=data.qid)
-    for name in ("model", "old"):
-        model.save(folder / f"{name}.json")
+    model.save(folder / "model.json")
     scores = model.predict(data.X, qid=data.qid)
     (folder / "scores.txt").write_text("".join(f"{score}\n" for score in scores))
+    _write_compared(folder, data)
+
+
+def _write_compared(folder, data):
+    """Write models that know their features by name, a run, and a table."""
+    from permatch.estimators import RankMatch
+
+    names = ["title", "body"]
+    for alpha, name in enumerate(("old", "new", "a", "b"), start=1):
+        model = RankMatch(alpha=alpha)
+        model.fit(data.X, data.y, qid=data.qid, feature_names=names)
+        model.save(folder / f"{name}.json")
+    rows = list(zip(data.qid, data.y, data.X, strict=True))
+    run = [f"{query} Q0 {k} 0 {x[1]} bm25\n" for k, (query, _, x) in enumerate(rows, 1)]
+    (folder / "bm25.run").write_text("".join(run))
+    cells = [f"{query},{grade},{x[0]},{x[1]}\n" for query, grade, x in rows]
+    (folder / "test.csv").write_text("".join(["query,label,title,body\n", *cells]))
 
 
 def _write_pairs(folder):

@@ -57,6 +57,15 @@ class ComparedMeasure:
         The smallest true difference that so many queries show four times in five.
     n_wins, n_losses, n_ties : int
         Queries on which the ranker is better, worse, and as good.
+
+    Examples
+    --------
+    >>> import permatch as pm
+    >>> scores = {"old": [1.0, 2.0, 1.0, 2.0], "new": [2.0, 1.0, 2.0, 1.0]}
+    >>> found = pm.compare_rankers(scores, None, [1, 0, 1, 0], group=[2, 2])
+    >>> row = found.row("new", "NDCG@1")
+    >>> row.difference, row.n_wins, row.p_value > 0.4
+    (1.0, 2, True)
     """
 
     measure: Measure
@@ -95,6 +104,15 @@ class ComparedQuery:
         Its position among all queries, from 0.
     baseline, value : float
         The measure under the baseline and under the ranker.
+
+    Examples
+    --------
+    >>> import permatch as pm
+    >>> scores = {"old": [1.0, 2.0, 1.0, 2.0], "new": [1.0, 2.0, 2.0, 1.0]}
+    >>> found = pm.compare_rankers(scores, None, [1, 0, 1, 0], ["a", "a", "b", "b"])
+    >>> best = found.most_won()[0]
+    >>> best.query, best.value
+    ('b', 1.0)
     """
 
     query: Any
@@ -124,6 +142,14 @@ class ScoredLists:
         Scores of the documents, by ranker.
     documents : list of str
         Names of the documents; by default their positions in the data, from 1.
+
+    Examples
+    --------
+    >>> import permatch as pm
+    >>> scores = {"old": [1.0, 2.0, 1.0, 2.0], "new": [1.0, 2.0, 2.0, 1.0]}
+    >>> lists = pm.compare_rankers(scores, None, [1, 0, 1, 0], group=[2, 2]).lists
+    >>> [lists.documents[row] for row in lists.best_first(1, 0)]
+    ['4', '3']
     """
 
     queries: np.ndarray
