@@ -395,6 +395,10 @@ FAILURES = [
         "rank compare r.json wrong.run lists.txt",
         "wrong.run, line 2: a line of a TREC run mu",
     ),
+    (
+        "rank compare r.json scaled.json lists.txt --document id",
+        "lists.txt is LETOR text, wh",
+    ),
     # rank: places
     ("rank fit lists.txt -m no/where", "cannot open no/where: its folder does not exist"),
     ("rank fit lists.txt -m folder", "cannot open folder: Is a directory"),

@@ -21,7 +21,7 @@ from permatch.datasets.letor_rows import damage_reported, open_bytes
 from permatch.datasets.runs import find_source, is_json
 from permatch.datasets.sources import Copy, local_file
 from permatch.datasets.table_text import DELIMITERS
-from permatch.errors import ModelFileError, TableError
+from permatch.errors import InvalidOptionError, ModelFileError, TableError
 from permatch.estimators.comparing import compare_rankers
 from permatch.metrics import RankerComparison
 from permatch.metrics.comparison import COMPARED, compare_scores
@@ -61,6 +61,11 @@ def compare_files(
             frame = _read_frame(file)
             roles = columns.grade, columns.qid
             return compare_rankers(rankers, frame, *roles, documents=document, **tests)
+        if document is not None:
+            raise InvalidOptionError(
+                f"--document names a column of a table; {file} is LETOR text, which names "
+                "documents in its comments. Drop it."
+            )
         models = {
             source: ranker
             for source, ranker in zip(sources, rankers.values(), strict=True)
