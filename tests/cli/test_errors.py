@@ -397,7 +397,7 @@ FAILURES = [
     ),
     (
         "rank compare r.json scaled.json lists.txt --document id",
-        "lists.txt is LETOR text, wh",
+        "lists.txt is LETOR text",
     ),
     # rank: places
     ("rank fit lists.txt -m no/where", "cannot open no/where: its folder does not exist"),
