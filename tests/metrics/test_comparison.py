@@ -7,7 +7,7 @@ import pytest
 
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 from permatch.metrics import NDCG, Tau, evaluate, holm, randomisation_test
-from permatch.metrics.comparison import compare_scores
+from permatch.metrics.comparing import compare_scores
 from permatch.metrics.comparison_words import verdict
 from permatch.metrics.significance import paired_tests
 

@@ -18,7 +18,7 @@ from permatch.estimators.inputs import Inputs
 from permatch.estimators.persistence import load
 from permatch.estimators.ranker import BaseRanker
 from permatch.metrics import RankerComparison
-from permatch.metrics.comparison import COMPARED, compare_scores, naming
+from permatch.metrics.comparing import COMPARED, compare_scores, naming
 from permatch.metrics.ranking import MeasureLike
 from permatch.metrics.scorer import last_step, predict_scores
 from permatch.queries import QueryRows, QuerySet

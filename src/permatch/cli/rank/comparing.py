@@ -24,7 +24,7 @@ from permatch.datasets.table_text import DELIMITERS
 from permatch.errors import InvalidOptionError, ModelFileError, TableError
 from permatch.estimators.comparing import compare_rankers
 from permatch.metrics import RankerComparison
-from permatch.metrics.comparison import COMPARED, compare_scores
+from permatch.metrics.comparing import COMPARED, compare_scores
 from permatch.metrics.comparison_words import HEADER, figures, mean_of, verdict
 
 # Queries listed as most won, and as most lost.
