@@ -195,8 +195,7 @@ class RankingDistribution:
         -----
         Costs as much as one inference per level and distinct `i`.
         """
-        first, second = _check_index(i, "i", self.size), _check_index(j, "j", self.size)
-        first, second = np.broadcast_arrays(first, second)
+        first, second = check_pairs(i, j, self.size)
         result = np.empty(first.shape)
         for document in np.unique(first):
             is_here = first == document
@@ -284,6 +283,14 @@ def _check_weights(weights: FloatArray, size: int) -> None:
             f"position_weights must be non-increasing; position {p} has {weights[p]:g} and "
             f"position {p + 1} has {weights[p + 1]:g}. Sort them, best position first."
         )
+
+
+def check_pairs(i: Any, j: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return two sets of documents of a list of some size, broadcast."""
+    first, second = np.broadcast_arrays(
+        _check_index(i, "i", size), _check_index(j, "j", size)
+    )
+    return first, second
 
 
 def _check_index(index: Any, name: str, size: int) -> np.ndarray:

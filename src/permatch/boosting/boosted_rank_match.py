@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+
 from permatch._blas import one_blas_thread
-from permatch._types import FloatArray
+from permatch._shards import HeldShards
+from permatch._types import FloatArray, IntArray
 from permatch._validation import check_jobs
 from permatch.boosting.base import BoostedModel
 from permatch.boosting.rank_objective import ListLoss
@@ -107,8 +110,19 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         Number of lists in the "exact" and the "profile" form, and "skipped" because of a
         single grade.
     level_weights_, level_shares_ : ndarrays
-        Position weights, best first, and the share of a list with each; `distribution` uses
-        them for lists without grades.
+        Position weights, best first, and the share of the training lists with each.
+    grades_, grade_levels_ : ndarrays of shape (R,)
+        The grades of the training lists, and the position weight of each.
+    grade_offsets_, shift_coef_, shift_std_, score_slope_ : ndarrays and floats
+        What was learned of how many documents of every grade a list has, see `RankMatch`:
+        with validation lists from these, with a slope.  Without, it is learned from the
+        training lists, whose scores are better than those of new ones, so that
+        probabilities are too sure: call `calibrate` with lists held out.
+
+    Notes
+    -----
+    `predict_relevance`, `rank_marginals`, `prob_above` and the default of `distribution`
+    use what was learned of the numbers of documents.
 
     See Also
     --------
@@ -145,6 +159,12 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
     forms_: dict[str, int] = field(init=False)
     level_weights_: FloatArray | None = field(init=False)
     level_shares_: FloatArray = field(init=False)
+    grades_: IntArray = field(init=False)
+    grade_levels_: FloatArray = field(init=False)
+    grade_offsets_: FloatArray = field(init=False)
+    shift_coef_: FloatArray = field(init=False)
+    shift_std_: float = field(init=False)
+    score_slope_: float = field(init=False)
     best_score_: float = field(init=False)
 
     @one_blas_thread()
@@ -207,14 +227,25 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         loss = self._loss(queries)
         judged = None if held_out is None else self._judged(held_out)
         grown = self._grow(queries.documents, loss, options, judged)
-        self._conclude(loss, grown.best_score)
+        self._conclude(loss, grown.best_score, queries, held_out)
         return grown
 
-    def _conclude(self, loss: ListLoss, best_score: float) -> None:
+    def _conclude(
+        self,
+        loss: ListLoss,
+        best_score: float,
+        queries: QuerySet,
+        held_out: QuerySet | None,
+    ) -> None:
         """Set the fitted attributes beside the trees."""
         self.n_observations_ = loss.n_observations
         vars(self).update(loss.fitted)
         self.best_score_ = best_score
+        # Trees know the lists they were grown on too well to say how steep they are; of
+        # grades that these lack they know nothing.
+        is_new = held_out is not None and np.isin(held_out.grades, self.grades_).all()
+        lists = held_out if is_new and held_out is not None else queries
+        self._learn_counts(HeldShards([lists]), has_slope=bool(is_new))
 
     def _judged(self, queries: QuerySet) -> tuple[Any, Judge]:
         """Return the documents of held-out lists, and the judge of their scores."""

@@ -56,6 +56,8 @@ class BoostedRankMatchCV(BoostedSearch, BoostedRankMatch):
         As in `BoostedRankMatch`, of the model that was kept.
     columns_, left_out_, feature_importances_, forms_, level_weights_, level_shares_
         As in `BoostedRankMatch`.
+    grades_, grade_levels_, grade_offsets_, shift_coef_, shift_std_, score_slope_
+        As in `BoostedRankMatch`: learned from the validation lists, if there are any.
 
     Examples
     --------
@@ -90,7 +92,7 @@ class BoostedRankMatchCV(BoostedSearch, BoostedRankMatch):
             taken = [(queries.take(train), queries.take(test)) for train, test in folds]
             splits = [self._split(train, test) for train, test in taken]
             grown, loss = self._search(splits, options, whole)
-        self._conclude(loss, self.best_score_)
+        self._conclude(loss, self.best_score_, queries, held_out)
         return grown
 
     def _split(self, train: QuerySet, test: QuerySet) -> Split:

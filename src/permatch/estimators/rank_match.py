@@ -1,11 +1,13 @@
 """Learning to rank by maximum a posteriori estimation over permutations."""
 
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from permatch._shards import Shards
-from permatch._types import FloatArray
-from permatch.estimators.linear_ranker import LinearRanker
+from permatch._types import FloatArray, IntArray
+from permatch.estimators.grade_fit import Score
+from permatch.estimators.linear_ranker import LinearRanker, linear_scores
 from permatch.estimators.problem import LinearProblem, ranking_problem
 from permatch.estimators.ranking_law import RankingLaw
 from permatch.estimators.uncertainty.of_rankings import RankingInference
@@ -101,9 +103,17 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
         For "all": number of lists in the "exact" and the "profile" form, and "skipped"
         because of a single grade.
     level_weights_, level_shares_ : ndarrays
-        Position weights, best first, and the share of a list with each; `distribution` uses
-        them for lists without grades.  With `position_weights` for "all" the former is
-        None: the weights depend on the length of a list.
+        Position weights, best first, and the share of the training lists with each.  With
+        `position_weights` for "all" the former is None: the weights depend on the length
+        of a list.
+    grades_, grade_levels_ : ndarrays of shape (R,)
+        The grades of the training lists, and the position weight v of each.  With
+        `position_weights` for "all" that is the mean over the training documents of the
+        grade; for subsets and pairs the weights are spread over the grades evenly.
+    grade_offsets_, shift_coef_, shift_std_, score_slope_ : ndarrays and floats
+        What was learned of how many documents of every grade a list has, see the notes:
+        the offsets a (R,), the coefficients b (2,) and the standard deviation of the shift,
+        in log-odds of the highest against the lowest grade, and a factor of the scores.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool
@@ -120,6 +130,17 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     -----
     Features are read twice per evaluation, whatever the number of subsets.  Subsets with
     M = number of grades estimate the same target as whole lists, with sampling noise.
+
+    How many documents of every grade a new list has is learned after the coefficients, for
+    `predict_relevance`, `rank_marginals` and `prob_above`.  Given a shift t of the list,
+    its documents have grade l with probability ``∝ exp( v_l (s_i + t) + a_l )``, s being
+    scores less their mean, independently, and t is normal with mean ``<b, z>``, z being the
+    mean of the scores and the log of the number of documents.  Given the counts that is the
+    law of whole lists above, whatever a, b and the spread of t: the marginal likelihood of
+    the training grades therefore fits exactly the probability of the counts.  Lists with a
+    single grade, which say nothing about coefficients, take part; of many, 2,000 taken
+    evenly.  The factor of the scores is 1, but for pairs of more than two grades, for
+    subsets of other than one document per grade, and after `calibrate`.
 
     For "all" and "pairs", documents of a query may differ in `sample_weight`: of clicked
     documents, the inverse of the chance that one at their position is looked at.  The loss
@@ -171,11 +192,34 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     forms_: dict[str, int] = field(init=False)
     level_weights_: FloatArray | None = field(init=False)
     level_shares_: FloatArray = field(init=False)
+    grades_: IntArray = field(init=False)
+    grade_levels_: FloatArray = field(init=False)
+    grade_offsets_: FloatArray = field(init=False)
+    shift_coef_: FloatArray = field(init=False)
+    shift_std_: float = field(init=False)
+    score_slope_: float = field(init=False)
 
     def _why_equal_weights(self) -> str | None:
         if self.subset_size in ("all", "pairs"):
             return None
         return f"with subset_size={self.subset_size!r}, where subsets are drawn"
+
+    def _score_documents(self) -> Score:
+        return partial(linear_scores, coef=self.coef_)
+
+    def _adopt(self, problem: Any, optimum: Any) -> None:
+        self._forget_counts()  # of the fit before
+        super()._adopt(problem, optimum)
+
+    def _conclude(self, problem: Any, optimum: Any) -> None:
+        super()._conclude(problem, optimum)
+        # Of pairs and of subsets other than one document per grade, the likelihood does not
+        # say how steep probabilities of whole lists are.
+        is_steep = self.subset_size == "all" or (
+            self.level_weights_ is not None
+            and len(self.level_weights_) == len(self.grades_)
+        )
+        self._learn_counts(problem.shards, has_slope=not is_steep)
 
     def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_likelihood(

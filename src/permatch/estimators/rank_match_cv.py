@@ -60,6 +60,8 @@ class RankMatchCV(RankerSearch, RankMatch):
         As in `RankMatch`.
     n_observations_, forms_
         As in `RankMatch`, at the chosen alpha.
+    grades_, grade_levels_, grade_offsets_, shift_coef_, shift_std_, score_slope_
+        As in `RankMatch`, from the lists that the coefficients are fitted to.
 
     Examples
     --------

@@ -74,7 +74,12 @@ class GradeCounts:
     @property
     def largest(self) -> int:
         """The largest grade."""
-        return int(np.flatnonzero(self.counts)[-1])
+        return int(self.grades[-1])
+
+    @property
+    def grades(self) -> IntArray:
+        """The grades there are, rising."""
+        return np.flatnonzero(self.counts)
 
 
 def count_grades(shards: Shards) -> GradeCounts:
@@ -123,13 +128,13 @@ def ranking_likelihood(
         seen = _Lists(chosen, form, is_single)
         return _whole_lists(shards, known, seen, query_weight, n_jobs)
     if size == "pairs":
-        fitted = _even_levels(np.array([1.0, 0.0]))
+        fitted = _even_levels(np.array([1.0, 0.0]), known)
         return _observe(shards, _Pairs(), query_weight, n_jobs, fitted=fitted)
     drawn = _Drawn(size, n_subsets, missing_grades, random_state, known.most)
     seen = _Subsets(drawn, position_weights, ties)
     observed = _observe(shards, seen, query_weight, n_jobs)
     n_levels = size if isinstance(size, int) else int((known.counts > 0).sum())
-    fitted = _even_levels(check_position_weights(position_weights, n_levels))
+    fitted = _even_levels(check_position_weights(position_weights, n_levels), known)
     observed.fitted.update(fitted)
     return observed
 
@@ -405,6 +410,8 @@ def _whole_lists(
         forms_=dict(zip(_FORMS, forms, strict=True)),
         level_weights_=None if values is None else values[::-1],
         level_shares_=(counts / known.counts.sum())[::-1],
+        grades_=known.grades,
+        grade_levels_=_levels_of_grades(shards, known, seen.levels),
     )
     return observed
 
@@ -420,6 +427,36 @@ def _count_forms(shard: tuple[QuerySet, Any]) -> tuple[int, ...]:
     return *counts[:-1], counts[-1] + n_skipped
 
 
-def _even_levels(weights: FloatArray) -> dict[str, FloatArray]:
-    shares = np.full(len(weights), 1.0 / len(weights))
-    return {"level_weights_": weights, "level_shares_": shares}
+def _levels_of_grades(
+    shards: Shards, known: GradeCounts, levels: GradeLevels | PositionLevels
+) -> FloatArray:
+    """Return the level of every grade; if they differ by list, means over documents."""
+    if isinstance(levels, GradeLevels):
+        return levels.values[levels.codes[known.grades]]
+    (sums,) = shards.total(_sum_levels, levels)
+    return np.sort(sums[known.grades] / known.counts[known.grades])
+
+
+@light
+def _sum_levels(queries: QuerySet, levels: PositionLevels) -> tuple[FloatArray]:
+    sums = np.zeros(LARGEST_GRADE + 1)
+    if queries.n_documents:
+        kinds, values = levels.of_queries(queries)
+        own = values[queries.owners, kinds]
+        sums += np.bincount(queries.grades, own, LARGEST_GRADE + 1)
+    return (sums,)
+
+
+def _even_levels(weights: FloatArray, known: GradeCounts) -> dict[str, Any]:
+    """Return what is kept of equally many positions with each of some weights.
+
+    The levels of grades are spread over them evenly.
+    """
+    ends = np.linspace(0.0, 1.0, len(weights))
+    levels = np.interp(np.linspace(0.0, 1.0, len(known.grades)), ends, weights[::-1])
+    return {
+        "level_weights_": weights,
+        "level_shares_": np.full(len(weights), 1.0 / len(weights)),
+        "grades_": known.grades,
+        "grade_levels_": levels,
+    }
