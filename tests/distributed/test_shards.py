@@ -44,6 +44,23 @@ def test_a_fit_does_not_depend_on_the_shards(name, n_shards):
     np.testing.assert_allclose(parted.scale_, whole.scale_, rtol=1e-12)
     for fact in FACTS:
         np.testing.assert_equal(getattr(parted, fact, None), getattr(whole, fact, None))
+    for fact in ("grade_levels_", "grade_offsets_", "shift_coef_", "shift_std_"):
+        if hasattr(whole, fact):
+            own, other = getattr(parted, fact), getattr(whole, fact)
+            np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-6)
+
+
+def test_numbers_of_documents_are_learned_from_some_lists_of_all_shards(monkeypatch):
+    monkeypatch.setattr("permatch.estimators.grade_fit._MOST_LISTS", 15)
+    X, y, qid = judged_lists()
+    queries = check_queries(X, y, qid)
+    whole, parted = pm.RankMatch().fit(X, y, qid), pm.RankMatch()
+    parted._fit_shards(shards_of(queries, 7))
+    assert parted.shift_std_ == pytest.approx(whole.shift_std_, rel=1e-9)
+    taken = queries.take((np.arange(15) + 0.5) * queries.n_queries / 15)
+    again = pm.RankMatch().fit(X, y, qid)
+    again._learn_counts(HeldShards([taken]), has_slope=False)
+    np.testing.assert_allclose(again.grade_offsets_, whole.grade_offsets_)
 
 
 @pytest.mark.parametrize("kind", [pm.RankMatch, pm.QueryRidge])

@@ -1,6 +1,6 @@
 """Learning how many documents of every grade a list has, from scored lists in shards.
 
-Some lists are enough, a few thousand: they are taken evenly from all, and their scores and
+Some lists are enough, at most a thousand: they are taken evenly from all, and their scores and
 grades brought to one place.
 """
 
@@ -21,8 +21,8 @@ from permatch.queries import QuerySet
 Score = Callable[[Any], FloatArray]
 
 # The most lists and, about, documents that are learned from.
-_MOST_LISTS, _MOST_DOCUMENTS = 2_000, 200_000
-_TOLERANCE, _MOST_STEPS = 1e-5, 200
+_MOST_LISTS, _MOST_DOCUMENTS = 1_000, 50_000
+_TOLERANCE, _MOST_STEPS = 1e-4, 200
 
 
 def learn_counts(
@@ -59,7 +59,11 @@ def learn_counts(
         )
     objective = CountLikelihood(own, grades, levels, has_slope=has_slope, n_jobs=n_jobs)
     found = minimize(
-        objective.value_and_grad, objective.start, tol=_TOLERANCE, max_iter=_MOST_STEPS
+        objective.value_and_grad,
+        objective.start,
+        bounds=objective.bounds,
+        tol=_TOLERANCE,
+        max_iter=_MOST_STEPS,
     )
     return objective.law(found.coef)
 

@@ -138,8 +138,8 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     mean of the scores and the log of the number of documents.  Given the counts that is the
     law of whole lists above, whatever a, b and the spread of t: the marginal likelihood of
     the training grades therefore fits exactly the probability of the counts.  Lists with a
-    single grade, which say nothing about coefficients, take part; of many, 2,000 taken
-    evenly.  The factor of the scores is 1, but for pairs of more than two grades, for
+    single grade, which say nothing about coefficients, take part; of many, up to 1,000
+    taken evenly.  The factor of the scores is 1, but for pairs of more than two grades, for
     subsets of other than one document per grade, and after `calibrate`.
 
     For "all" and "pairs", documents of a query may differ in `sample_weight`: of clicked

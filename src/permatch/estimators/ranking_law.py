@@ -39,7 +39,7 @@ class RankingLaw(BaseRanker):
     list and the log of its length.  Given the counts this is the law of the
     fit, for any a, b and spread of t, so that these are fitted to the counts of the
     training lists by exact marginal likelihood.  All lists of equal weight take part, those
-    with a single grade too; of many, 2,000 taken evenly.
+    with a single grade too; of many, up to 1,000 taken evenly.
     """
 
     n_jobs: int | None

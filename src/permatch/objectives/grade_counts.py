@@ -36,11 +36,13 @@ from permatch.objectives.query_gram import cut_queries
 # offsets around the shares of the grades, coefficients of standardised summaries, and the
 # logs of sigma and of the slope, around 0.
 _OF_OFFSET, _OF_COEF, _OF_LOG_STD, _OF_LOG_SLOPE = 4.0, 0.7, 1.0, 1.0
+# The bounds of offsets, coefficients and logs: a line search must not leave float64.
+_MOST_ODDS, _MOST_LOG = 100.0, 6.0
 # Gauss-Hermite nodes around the mode of every list.
-_N_NODES = 15
+_N_NODES = 11
 # Documents of a task, about.
 _TASK_SIZE = 4096
-# Of a summary: what is less, relative to its size, is rounding.
+# Of a summary, relative to what it is made of: a spread that is rounding.
 _CONSTANT = 1e-9
 
 
@@ -88,7 +90,8 @@ class CountLikelihood:
         self._weights = lists.weights / lists.weights.sum()
         self._middle = own.z.mean(axis=0)
         spread = own.z.std(axis=0)
-        is_constant = spread <= _CONSTANT * np.abs(own.z).max(axis=0)
+        sizes = np.array([self.span * np.abs(lists.scores).max(initial=0.0), 1.0])
+        is_constant = spread <= _CONSTANT * np.maximum(sizes, np.abs(own.z).max(axis=0))
         self._spread = np.where(is_constant, 1.0, spread)
         self._z = np.where(is_constant, 0.0, (own.z - self._middle) / self._spread)
         shares = np.bincount(self._codes, minlength=len(grades)) + 0.5
@@ -100,7 +103,7 @@ class CountLikelihood:
         self._tasks = cut_queries(self._starts, _TASK_SIZE)
         points, weights = np.polynomial.hermite.hermgauss(_N_NODES)
         self._nodes = points, np.log(weights) + points**2
-        self._modes = np.zeros(len(lists.weights))
+        self._modes = np.zeros(len(lists.weights))  # where the next search begins
 
     @property
     def size(self) -> int:
@@ -111,6 +114,13 @@ class CountLikelihood:
     def start(self) -> FloatArray:
         """Where to begin: the shares of the grades in all lists."""
         return self._centre.copy()
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest value of every entry of theta."""
+        most = np.full(self.size, _MOST_ODDS)
+        most[len(self.grades) - 1 + len(SUMMARIES) :] = _MOST_LOG
+        return -most, most
 
     def value_and_grad(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient."""
@@ -141,8 +151,6 @@ class CountLikelihood:
                 grads,
             )
 
-        # Where searches for modes begin must not depend on what was asked before.
-        self._modes[:] = means
         run_tasks(task, len(self._tasks) - 1, self.n_jobs)
         weighted = self._weights[:, None] * grads
         sums = weighted.sum(axis=0)
