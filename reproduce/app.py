@@ -12,6 +12,7 @@ from reproduce.commands.linking import linking
 from reproduce.commands.neural import neural
 from reproduce.commands.positions import positions
 from reproduce.commands.ranking import ohsumed, ohsumed_sample_size, runtime
+from reproduce.commands.relevance import relevance
 from reproduce.commands.silhouettes import silhouettes
 from reproduce.commands.tracking import tracking
 from reproduce.commands.trees import trees
@@ -71,6 +72,7 @@ app.command(cls=Command)(alpha)
 app.command(cls=Command)(neural)
 app.command(cls=Command)(trees)
 app.command(cls=Command)(positions)
+app.command(cls=Command)(relevance)
 app.command(cls=Command)(ohsumed)
 app.command("ohsumed-sample-size", cls=Command)(ohsumed_sample_size)
 app.command(cls=Command)(runtime)

@@ -215,6 +215,7 @@ WRONG_USAGES = [
     ("rank predict r.json", "Missing argument 'FILE'"),
     ("rank predict r.json lists.txt --format x", "'x' is not one of 'scores', 'trec'"),
     ("rank predict r.json lists.txt --run-name 'a b'", "must be one word"),
+    ("rank predict r.json lists.txt --probabilities", "needs --format csv or jsonl; got"),
     ("rank predict r.json lists.txt --out r.json", "would overwrite an input"),
     ("rank evaluate", "Missing argument"),
     ("rank evaluate r.json", "a model and at least one judged file are required"),

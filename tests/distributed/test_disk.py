@@ -148,6 +148,19 @@ def test_features_are_read_once_per_pass_and_only_where_looked_at(folder, monkey
     assert n_passes < 2 * model.history_[-1]["evaluations"] + 1
 
 
+def test_numbers_of_documents_by_grade_are_learned_from_folders(tmp_path):
+    X, y, qid = judged_lists()
+    rows = write_parquet(tmp_path / "parts", frame_of(X, y, qid), 3), "grade", "query"
+    names = {"feature_names": ["a", "b", "c", "d"]}
+    whole = pm.RankMatch(alpha=0.1).fit(X, y, qid)
+    parted = pm.RankMatch(alpha=0.1).fit(*rows, **names)
+    expected = whole.predict_relevance(X, qid)
+    np.testing.assert_allclose(parted.predict_relevance(X, qid), expected, atol=1e-6)
+    parted.calibrate(*rows)
+    expected = whole.calibrate(X, y, qid).predict_relevance(X, qid)
+    np.testing.assert_allclose(parted.predict_relevance(X, qid), expected, atol=1e-6)
+
+
 def test_no_file_is_left_behind(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pm.QueryRidge().fit(folder, "grade", "query")

@@ -61,7 +61,9 @@ def by_shares(model, X, qid):
 
 def gaps(predicted, is_so, qid, n_bins=8):
     """Return predicted less observed shares by bin, in standard errors of whole lists."""
-    bins = np.searchsorted(np.quantile(predicted, np.linspace(0, 1, n_bins + 1)[1:-1]), predicted)
+    bins = np.searchsorted(
+        np.quantile(predicted, np.linspace(0, 1, n_bins + 1)[1:-1]), predicted
+    )
     away, found = predicted - is_so, []
     for k in range(n_bins):
         by_list = np.bincount(qid, np.where(bins == k, away, 0.0))

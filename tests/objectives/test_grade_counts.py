@@ -64,7 +64,9 @@ def test_the_value_is_an_integral(rng):
 def test_given_the_counts_it_is_the_law_of_whole_lists(rng):
     # By enumeration of all grades of a list: whatever offsets, coefficients and spread.
     scores = rng.normal(size=4)
-    law = GradeLaw(LAW.grades, LAW.levels, *rng.normal(size=(1, 3)), rng.normal(size=2), 0.7)
+    law = GradeLaw(
+        LAW.grades, LAW.levels, *rng.normal(size=(1, 3)), rng.normal(size=2), 0.7
+    )
     shifted = law._shifted(scores)
     nodes, weights = law._nodes()
     found, expected = {}, {}

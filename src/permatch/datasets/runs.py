@@ -31,12 +31,14 @@ _N_WORDS = 6
 class Scored:
     """Consecutive documents of whole queries with the scores of one or two models.
 
-    `first` is the position in the file of the first document, from 0.
+    `first` is the position in the file of the first document, from 0.  `chances` have the
+    probability of every grade by the first model, (n, n_grades), if they are wanted.
     """
 
     data: RankingData
     first: int
     scores: list[FloatArray]
+    chances: FloatArray | None = None
 
     @property
     def starts(self) -> IntArray:
@@ -107,16 +109,29 @@ def _rows(block: Scored) -> Iterator[tuple[Any, str, int, float]]:
     )
 
 
+def _chances(block: Scored) -> list[list[float]]:
+    """Return the probabilities of grades of every document, none if not wanted."""
+    if block.chances is None:
+        return [[]] * block.data.n_documents
+    return block.chances.tolist()
+
+
 def _write_csv(file: TextIO, block: Scored) -> None:
     writer = csv.writer(file, lineterminator="\n")
+    grades = 0 if block.chances is None else block.chances.shape[1]
     if block.first == 0:
-        writer.writerow(["query", "document", "rank", "score"])
-    writer.writerows(_rows(block))
+        named = [f"p_grade_{grade}" for grade in range(grades)]
+        writer.writerow(["query", "document", "rank", "score", *named])
+    rows, chances = _rows(block), _chances(block)
+    writer.writerows((*row, *own) for row, own in zip(rows, chances, strict=True))
 
 
 def _write_jsonl(file: TextIO, block: Scored) -> None:
-    for query, document, rank, score in _rows(block):
-        row = {"query": query, "document": document, "rank": rank, "score": score}
+    for values, own in zip(_rows(block), _chances(block), strict=True):
+        names = ("query", "document", "rank", "score")
+        row: dict[str, Any] = dict(zip(names, values, strict=True))
+        if own:
+            row["p_grades"] = own
         file.write(json.dumps(row, allow_nan=False) + "\n")
 
 

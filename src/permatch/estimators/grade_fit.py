@@ -1,7 +1,7 @@
 """Learning how many documents of every grade a list has, from scored lists in shards.
 
-Some lists are enough, at most a thousand: they are taken evenly from all, and their scores and
-grades brought to one place.
+Some lists are enough, at most a thousand: they are taken evenly from all, and their scores
+and grades brought to one place.
 """
 
 from collections.abc import Callable
@@ -68,9 +68,7 @@ def learn_counts(
     return objective.law(found.coef)
 
 
-def _sample(
-    shards: Shards, score: Score, n_queries: int, n_documents: int
-) -> GradedLists:
+def _sample(shards: Shards, score: Score, n_queries: int, n_documents: int) -> GradedLists:
     """Return lists taken evenly from all, with their grades instead of codes."""
     most = min(_MOST_LISTS, int(_MOST_DOCUMENTS / max(1.0, n_documents / n_queries)) + 1)
     n_taken = min(n_queries, most)

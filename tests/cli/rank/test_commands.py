@@ -356,6 +356,23 @@ def test_csv_and_json_lines_say_the_same_in_the_order_of_the_file(call, files, m
     assert [row["query"] for row in objects] == data.qid.tolist()
 
 
+def test_probabilities_of_grades(call, files, model_file, tmp_path):
+    options = ("--probabilities", "--format")
+    rows = read_rows(call("predict", model_file, files[2], *options, "csv").stdout)
+    text = call("predict", model_file, files[2], *options, "jsonl").stdout
+    data = read_letor(files[2])
+    expected = load(model_file).predict_relevance(data.X, data.qid)
+    found = [json.loads(line)["p_grades"] for line in text.splitlines()]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    names = [f"p_grade_{grade}" for grade in range(expected.shape[1])]
+    table = [[float(row[name]) for name in names] for row in rows]
+    np.testing.assert_allclose(table, expected, atol=1e-12)
+    ridge = tmp_path / "ridge.json"
+    call("fit", files[0], "--model", ridge, "--estimator", "ridge")
+    done = call("predict", ridge, files[2], *options, "csv")
+    assert_failed(done, "needs a model with a likelihood")
+
+
 def test_documents_without_a_name_have_their_number(call, model_file, tmp_path, rng):
     path = write_letor(tmp_path / "plain.txt", rng, 2, has_documents=False)
     text = call("predict", model_file, path, "--format", "jsonl").stdout

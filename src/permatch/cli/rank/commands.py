@@ -13,6 +13,7 @@ from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
 from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Metrics
 from permatch.cli.rank.steps import (
+    check_chances,
     find_parts,
     load_exported,
     load_ranker,
@@ -26,6 +27,7 @@ from permatch.cli.shared.options import (
     NewModel,
     Page,
     Penalty,
+    flag,
     optional,
 )
 from permatch.cli.shared.steps import (
@@ -212,6 +214,13 @@ def predict(
     run_name: Annotated[
         str, typer.Option("--run-name", metavar="NAME", help="Last column of a TREC run.")
     ] = "permatch",
+    probabilities: Annotated[
+        bool,
+        flag(
+            "--probabilities",
+            help="Add the probability of every grade; with --format csv or jsonl.",
+        ),
+    ] = False,
 ) -> None:
     """Score the documents of a file; within a query, higher is better.
 
@@ -226,12 +235,22 @@ def predict(
     Documents without "docid = ..." in their comment are numbered from 1, in
     file order.
 
+    With --probabilities, csv has columns p_grade_0, p_grade_1 ..., and jsonl a
+    list p_grades: the probability of every grade, for which the model has
+    learned how many documents of each grade a query has.
+
     [bold]Examples[/bold]
 
       permatch rank predict model.json test.txt --out scores.txt
+      permatch rank predict model.json test.txt --probabilities -f csv -o p.csv
       permatch rank predict model.json test.txt --format trec -o run.txt
       zcat big.txt.gz | permatch rank predict model.json - -f jsonl | head
     """
+    if probabilities and kind not in ("csv", "jsonl"):
+        raise typer.BadParameter(
+            f"--probabilities needs --format csv or jsonl; got {kind}, which has no room "
+            "for them."
+        )
     if not run_name or run_name.split() != [run_name]:
         raise typer.BadParameter(f"--run-name must be one word; got {run_name!r}.")
     with nothing_written_if_interrupted():
@@ -241,8 +260,10 @@ def predict(
             check_target(out, "--out", file, str(model_file))
         write = run_writer(kind, run_name)
         model = load_ranker(model_file)
+        if probabilities:
+            check_chances(model, model_file)
         with output(out) as target:
-            for block in stream_scores(file, [model]):
+            for block in stream_scores(file, [model], has_chances=probabilities):
                 write(target, block)
 
 

@@ -10,11 +10,12 @@ import typer
 from permatch._estimators import Kind, find_estimator
 from permatch._types import FloatArray
 from permatch.cli.shared.steps import check_kind, load_kind
-from permatch.errors import FeatureIndexError, InvalidQueriesError
+from permatch.errors import FeatureIndexError, InvalidOptionError, InvalidQueriesError
 
 if TYPE_CHECKING:
     from permatch.cli.rank.options import Columns
     from permatch.cli.shared.options import Elsewhere
+    from permatch.datasets import RankingData
     from permatch.datasets.runs import Scored
     from permatch.datasets.sources import Copy
     from permatch.estimators import BaseRanker
@@ -73,9 +74,12 @@ def find_parts(
 
 
 def stream_scores(
-    name: "str | Path | Copy", models: "list[BaseRanker]"
+    name: "str | Path | Copy", models: "list[BaseRanker]", *, has_chances: bool = False
 ) -> "Iterator[Scored]":
-    """Read documents in blocks of whole queries and score them, in bounded memory."""
+    """Read documents in blocks of whole queries and score them, in bounded memory.
+
+    `has_chances`: with the probabilities of grades by the first model, which has them.
+    """
     from permatch.datasets import iterate_letor
     from permatch.datasets.runs import Scored
     from permatch.datasets.sources import local_file
@@ -88,7 +92,10 @@ def stream_scores(
             for data in iterate_letor(path, n_documents, n_features=n_features):
                 scores = [model.predict(data.X, qid=data.qid) for model in models]
                 highest = max(highest, _highest_feature(data.X))
-                yield Scored(data, first, scores)
+                chances = None
+                if has_chances:
+                    chances = _relevance(models[0], data)
+                yield Scored(data, first, scores, chances)
                 first += data.n_documents
         except FeatureIndexError as err:
             advice = (
@@ -102,6 +109,20 @@ def stream_scores(
             "missing features are 0.",
             err=True,
         )
+
+
+def check_chances(model: Any, path: Path) -> None:
+    """Refuse a model without probabilities of grades."""
+    if not hasattr(model, "predict_relevance"):
+        raise InvalidOptionError(
+            "--probabilities needs a model with a likelihood, RankMatch or "
+            f"BoostedRankMatch; {path} has a {type(model).__name__}. Fit it with "
+            "--estimator rankmatch, or drop --probabilities."
+        )
+
+
+def _relevance(model: Any, data: "RankingData") -> FloatArray:
+    return model.predict_relevance(data.X, qid=data.qid)
 
 
 def _what_counts(model: "BaseRanker") -> FloatArray:

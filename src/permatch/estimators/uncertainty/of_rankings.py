@@ -181,8 +181,9 @@ class RankingInference:
             found.check_exact()
             parts = delta_intervals(found.chances, posterior, differentiate, level)
         method = "draws" if n_draws else "delta"
-        marginals, *ends = (found.spread(part) for part in (found.chances, *parts))
-        return MarginalIntervals(marginals, *ends, level, method)
+        errors, low, high = map(found.spread, parts)
+        marginals = found.spread(found.chances)
+        return MarginalIntervals(marginals, errors, low, high, level, method)
 
 
 class _ByCounts:

@@ -5,8 +5,9 @@ A list has a shift t.  Given it, the grades of its documents are independent,
     P(grade of i is g_l | t)  ∝  exp( u_l (s_i + t) + a_l ),      t ~ N( <b, z>, sigma^2 ),
 
 with levels u that rise from 0 to 1, scores s_i less their mean, and what is known of the
-list in z: the mean of its scores and the log of its length.  Given how many documents have every grade, all that is left is ``exp(sum_i u_l s_i)``: the
-law of rankings with known counts, whatever a, b and sigma.
+list in z: the mean of its scores and the log of its length.  Given how many documents have
+every grade, all that is left is ``exp(sum_i u_l s_i)``: the law of rankings with known
+counts, whatever a, b and sigma.
 
 Integrals over t are sums over equally spaced nodes.  Chances by t have no singularity
 within a distance of pi of the real axis, so that a spacing h leaves an error of about

@@ -9,8 +9,8 @@ with levels u that rise from 0 to 1.  The log of the integrand over t,
     h(t) = sum_i log P(y_i | t)  -  (t - m)^2 / (2 sigma^2),
 
 is concave; Newton's method within a bracket finds its mode T, and Gauss-Hermite nodes are
-laid out around it, ``t_k = T + sqrt(2) x_k / sqrt(-h''(T))``.  With the weights of the nodes
-in the integral, which are those of t given the grades, Fisher's identity gives all
+laid out around it, ``t_k = T + sqrt(2) x_k / sqrt(-h''(T))``.  With the weights of the
+nodes in the integral, which are those of t given the grades, Fisher's identity gives all
 derivatives:
 
     by a_l            E[ n_l - sum_i P(l | t) ]

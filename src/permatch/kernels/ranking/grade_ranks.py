@@ -25,7 +25,7 @@ from numba import njit
 
 from permatch.kernels.intrinsics import WIDTH, load, splat, store
 
-#: Documents that are divided out side by side: two vectors, which do not wait for each other.
+#: Documents that are divided out side by side: two vectors, so that one need not wait.
 LANES = 2 * WIDTH
 #: What the law of n documents has room for beyond their numbers from 0 to n.
 ROOM = 3 * WIDTH + 2
@@ -64,7 +64,7 @@ def find_reach(variance):
 
 @njit(cache=True, nogil=True)
 def add_document(law, more, q, low, high):
-    """Fill the law `more` of a sum with one more indicator, from `low` to `high` or more."""
+    """Fill the law `more` of a sum with one more indicator, from `low` on."""
     chance, rest = splat(q), splat(1.0 - q)
     j = low
     while j <= high:
