@@ -15,11 +15,16 @@ STYLES = {
     "calibrated": ("calibrated on held-out lists", GREEN, "^", ":"),
 }
 
+#: Documents that a bin needs to be drawn.
+FEWEST = 50
+
 
 def relevance_curves(
     lines: Iterable[Mapping[str, Any]], task: str, event: str, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw the share of documents against the probability; bars are standard errors.
+
+    Bins of fewer than `FEWEST` documents are left out.
 
     Parameters
     ----------
@@ -31,7 +36,7 @@ def relevance_curves(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> one = {"count": 9, "predicted": 0.2, "observed": 0.3, "error": 0.1}
+    >>> one = {"count": 90, "predicted": 0.2, "observed": 0.3, "error": 0.1}
     >>> line = {"task": "short", "event": "relevant", "method": "learned", "bins": [one]}
     >>> axes = relevance_curves([line], "short", "relevant", Figure().subplots())
     >>> axes.get_legend_handles_labels()[1]
@@ -43,7 +48,7 @@ def relevance_curves(
         if (line["task"], line["event"]) != (task, event) or line["method"] not in STYLES:
             continue
         label, color, marker, style = STYLES[line["method"]]
-        bins = [own for own in line["bins"] if own["count"]]
+        bins = [own for own in line["bins"] if own["count"] >= FEWEST]
         axes.errorbar(
             [own["predicted"] for own in bins],
             [own["observed"] for own in bins],

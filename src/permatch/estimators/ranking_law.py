@@ -92,8 +92,9 @@ class RankingLaw(BaseRanker):
 
         The order of documents stays as it is.  Scores on training lists are better than on
         new ones: lists that took no part in the fit say by how much, and how steep
-        probabilities should be.  They should be lists like those that are to come, as they
-        are, those without a relevant document included.
+        probabilities should be.  They should be lists like those that are to come, those
+        without a relevant document included, and a hundred or more: of fewer, the training
+        lists of a linear ranker may say more.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class RankingLaw(BaseRanker):
         """Return the probability of every grade for every document.
 
         The number of documents of every grade is not known of new queries: the
-        probabilities are means over it, see the notes of `RankingLaw`.
+        probabilities are means over it, see the notes of `RankMatch`.
 
         Parameters
         ----------
