@@ -161,8 +161,9 @@ def _add_ranks(page: ExplorerPage, view: RankView, law: RankingDistribution) -> 
     page.add_heading("Probability of each rank")
     page.add_text(
         f"The model has {len(law.level_sizes)} levels of positions: "
-        f"{_levels(law.level_sizes.tolist())}. Within a level all orders are equally "
-        "probable, hence the equal shades."
+        f"{_levels(law.level_sizes.tolist())}, as many as the documents of each grade that "
+        "it expects of this query. Within a level all orders are equally probable, hence "
+        "the equal shades."
     )
     top = min(_FIRST_TOP, n_documents)
     words = f"{top} ranks" if top > 1 else "1 rank"
