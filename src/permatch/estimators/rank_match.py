@@ -219,7 +219,10 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
             self.level_weights_ is not None
             and len(self.level_weights_) == len(self.grades_)
         )
-        self._learn_counts(problem.shards, has_slope=not is_steep)
+        try:
+            self._learn_counts(problem.shards, has_slope=not is_steep)
+        except KeyboardInterrupt:  # the coefficients are kept
+            self._forget_counts()
 
     def _problem(self, data: Shards, n_jobs: int) -> LinearProblem:
         observed = ranking_likelihood(
