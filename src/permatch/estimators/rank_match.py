@@ -140,7 +140,8 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     the training grades therefore fits exactly the probability of the counts.  Lists with a
     single grade, which say nothing about coefficients, take part; of many, up to 1,000
     taken evenly.  The factor of the scores is 1, but for pairs of more than two grades, for
-    subsets of other than one document per grade, and after `calibrate`.
+    subsets of other than one document per grade, and after `calibrate`.  From documents of
+    different `sample_weight` nothing is learned of counts.
 
     For "all" and "pairs", documents of a query may differ in `sample_weight`: of clicked
     documents, the inverse of the chance that one at their position is looked at.  The loss

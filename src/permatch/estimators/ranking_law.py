@@ -38,8 +38,9 @@ class RankingLaw(BaseRanker):
     of the others, and t is normal around ``<b, z>``, z being the mean of the scores of the
     list and the log of its length.  Given the counts this is the law of the
     fit, for any a, b and spread of t, so that these are fitted to the counts of the
-    training lists by exact marginal likelihood.  All lists of equal weight take part, those
-    with a single grade too; of many, up to 1,000 taken evenly.
+    training lists by exact marginal likelihood.  All lists take part, those with a single
+    grade too; of many, up to 1,000 taken evenly.  Where documents of a query differ in
+    weight, as clicks do, nothing is learned of counts.
     """
 
     n_jobs: int | None
