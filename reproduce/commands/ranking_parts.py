@@ -21,25 +21,30 @@ Rows = list[dict[str, Any]]
 
 
 class RankingSummary(NamedTuple):
-    """A line per method, and the paired tests against the baseline."""
+    """A line per method, the paired tests against the baseline, and what is published."""
 
     lines: Rows
     tests: Rows
+    published: Rows
 
 
 def ohsumed_part(config: "ohsumed.Config", folder: Path, is_quick: bool, jobs: int) -> Part:
     """Return the NDCG curves of one data set, with their files in a folder."""
     from reproduce.experiments.ohsumed import BASELINE, run
-    from reproduce.experiments.ranking_summary import compare, summarise
+    from reproduce.experiments.ranking_summary import (
+        beside_published,
+        compare,
+        summarise,
+    )
     from reproduce.pages.ohsumed import ohsumed_page
-    from reproduce.plots import ndcg_curves
+    from reproduce.plots import ndcg_panels
 
     stem = _stem(folder, config.dataset.lower(), is_quick)
 
     def write(rows: Rows, summary: RankingSummary) -> None:
-        lines, tests = summary
+        lines, tests, _ = summary
         write_csv(stem.with_suffix(".csv"), RANKING_FIELDS, ranking_lines(lines, tests))
-        draw(stem, lambda axes: ndcg_curves(lines, axes), width=7.0, height=4.6)
+        draw(stem, lambda axes: ndcg_panels(lines, axes.figure), width=11.0, height=5.0)
         ohsumed_page(config, rows, tests).write(stem.with_suffix(".html"))
 
     return Part(
@@ -47,7 +52,9 @@ def ohsumed_part(config: "ohsumed.Config", folder: Path, is_quick: bool, jobs: i
         config=config,
         stem=stem,
         start=lambda kept, show: run(config, kept, on_progress=show, n_jobs=jobs),
-        summarise=lambda rows: RankingSummary(summarise(rows), compare(rows, BASELINE)),
+        summarise=lambda rows: RankingSummary(
+            summarise(rows), compare(rows, BASELINE), beside_published(rows)
+        ),
         write=write,
         report=lambda console, summary: report_ranking(console, config.n_repeats, *summary),
         has_page=True,

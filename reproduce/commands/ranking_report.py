@@ -25,6 +25,8 @@ RANKING_FIELDS = [
     "p_value",
     "p_holm",
     "detectable",
+    "n_fits",
+    "fit_seconds",
     "seconds",
 ]
 SAMPLE_SIZE_FIELDS = [
@@ -63,7 +65,8 @@ def ranking_lines(
     for found in summary:
         line = {name: found.get(name) for name in ("method", "subset_size", "variant")}
         line |= {"n_repeats": found["n_repeats"], "mean": found["mean"]}
-        line |= {"mean_sd": found["mean_spread"], "seconds": found.get("seconds")}
+        line |= {"mean_sd": found["mean_spread"]}
+        line |= {name: found.get(name) for name in ("n_fits", "fit_seconds", "seconds")}
         for k in _CUTS:
             line[f"ndcg@{k}"] = found["ndcg"][k - 1]
             line[f"letor_ndcg@{k}"] = found["ndcg_letor"][k - 1]
@@ -77,12 +80,14 @@ def report_ranking(
     n_repeats: int,
     summary: list[dict[str, Any]],
     tests: list[dict[str, Any]],
+    published: list[dict[str, Any]],
 ) -> None:
-    """Print a line per method."""
+    """Print a line per method, and how near rivals come to what is published."""
     from reproduce.plots import label_of
+    from reproduce.rivals.table import RIVALS
 
     by_method = {test["method"]: test for test in tests}
-    table = _table("method", *(f"@{k}" for k in _SHOWN), "mean", "gap", "p", "time")
+    table = _table("method", *(f"@{k}" for k in _SHOWN), "mean", "gap", "p", "per fit")
     table.columns[0].justify = "left"
     table.columns[0].no_wrap = False  # on narrow screens names fold, numbers do not
     is_mixed = False
@@ -96,7 +101,7 @@ def report_ranking(
             _with_spread(line["mean"], line["mean_spread"], 4),
             "" if test is None else f"{test['difference']:+.4f}",
             "" if test is None else f"{test['p_holm']:.3f}",
-            f"{line['seconds']:.1f} s" if "seconds" in line else "",
+            _seconds(line["fit_seconds"]) if "fit_seconds" in line else "",
         )
     console.print(table)
     queries = tests[0]["n_queries"] if tests else 0
@@ -105,7 +110,7 @@ def report_ranking(
         "\nNDCG with the paper's discount on test queries, averaged over folds and "
         f"{plural(n_repeats, 'repeat')}; mean: of @1 to @10{spread}. Gap: difference from "
         "the first line; p: paired randomisation test with Holm's correction "
-        f"({queries} queries). Time: all folds and alphas, one repeat."
+        f"over all methods measured ({queries} queries). Per fit: processor time."
     )
     if tests:
         size = max(test["detectable"] for test in tests)
@@ -116,6 +121,17 @@ def report_ranking(
         )
     if is_mixed:
         note += " *: LETOR's discount, the only one published."
+    for line in published:
+        note += (
+            f" {RIVALS[line['method']].name} is {line['difference']:+.4f} from its "
+            f"published mean, {'within' if line['is_within'] else 'beyond'} one standard "
+            f"error ({line['error']:.4f})."
+        )
+    missing = [rival.name for rival in RIVALS.values() if rival.needs_similarity]
+    note += (
+        f" Not run: {', '.join(missing)}, which needs similarities of documents that this "
+        "data does not have."
+    )
     console.print(note + "\n")
 
 

@@ -5,7 +5,7 @@ More of an effect always speaks for the claim: losses and times are turned round
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import inf, nan, sqrt
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,20 @@ from reproduce.experiments.claims import (
     LEVEL,
     Effect,
     effect_of,
-    from_error,
     ratio_of,
     widest,
 )
 from reproduce.experiments.cmu_house import METHODS as HOUSE_METHODS
-from reproduce.experiments.published_rankings import PUBLISHED
 from reproduce.experiments.rank_runtime import METHODS as TIMED
 from reproduce.experiments.ranking_summary import query_values
 from reproduce.experiments.rows import Row
+from reproduce.rivals.table import RIVALS
+
+#: Rivals that the claims on rankings are judged by, and those that are only in the style of
+#: what was published, so that a lead over them says little.  The paper speaks of rankers
+#: with results on all three data sets.
+JUDGED = tuple(r.method for r in RIVALS.values() if r.is_on_all_three and not r.is_style)
+STYLED = tuple(r.method for r in RIVALS.values() if r.is_on_all_three and r.is_style)
 
 #: NDCG by which a ranker may be behind and still do fairly well.
 FAIRLY_WELL = 0.05
@@ -103,7 +108,7 @@ def sample_size_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effec
 
 
 def ranking_effects(rows: Sequence[Row], tests: Sequence[Row]) -> list[Effect]:
-    """Return RankMatch's lead over the published rankers; beside it, that over DORM.
+    """Return RankMatch's lead over measured rivals; beside it, over others and DORM.
 
     Parameters
     ----------
@@ -115,11 +120,13 @@ def ranking_effects(rows: Sequence[Row], tests: Sequence[Row]) -> list[Effect]:
     Returns
     -------
     list of Effect
-        A ranker with predictions for single queries is paired with RankMatch by query, one
-        with means only is not; one that is not there leaves its part open.
+        Of `JUDGED`, then beside the claim of `STYLED` and of DORM.  A rival that is not
+        there leaves its part open.
     """
-    effects = [_lead_over(rows, tests, *ranker) for ranker in PUBLISHED.items()]
-    return [*effects, _beside(_lead_over(rows, tests, "dorm", "DORM"))]
+    judged = [_lead_over(rows, tests, method, RIVALS[method].name) for method in JUDGED]
+    told = [_lead_over(rows, tests, method, RIVALS[method].name) for method in STYLED]
+    told.append(_lead_over(rows, tests, "dorm", "DORM"))
+    return [*judged, *(_beside(effect) for effect in told)]
 
 
 def weak_start_effects(rows: Sequence[Row]) -> list[Effect]:
@@ -127,7 +134,7 @@ def weak_start_effects(rows: Sequence[Row]) -> list[Effect]:
     first = "NDCG@1 by which RankMatch is behind RankBoost"
     last = "NDCG@10 by which RankMatch is ahead of RankBoost"
     if "rankboost" not in query_values(rows):
-        effects = [_unknown(what, "no single queries published") for what in (first, last)]
+        effects = [_unknown(what, "no results") for what in (first, last)]
     else:
         effects = [
             _over_queries_and_repeats(
@@ -189,10 +196,7 @@ def _lead_over(rows: Sequence[Row], tests: Sequence[Row], rival: str, name: str)
     what = f"mean of NDCG@1 to NDCG@10 by which RankMatch is ahead of {name}"
     test = next((test for test in tests if test["method"] == rival), None)
     if test is None:
-        theirs = [row for row in rows if row["method"] == rival]
-        return (
-            _lead_by_means(rows, theirs, what) if theirs else _unknown(what, "no results")
-        )
+        return _unknown(what, "no results")
     over_queries = Effect(
         what,
         -test["difference"],
@@ -203,31 +207,6 @@ def _lead_over(rows: Sequence[Row], tests: Sequence[Row], rival: str, name: str)
     by_repeat = [float(_leads(part, rival, np.mean).mean()) for part in _repeats(rows)]
     chosen = widest([over_queries, effect_of(by_repeat, what)])
     return replace(chosen, p_holm=test["p_holm"])
-
-
-def _lead_by_means(rows: Sequence[Row], theirs: Sequence[Row], what: str) -> Effect:
-    """Return the lead over a ranker of which only means are known.
-
-    What its queries have in common with RankMatch's is not known either, so the interval is
-    that of other queries with the same spread, which is wider than a paired one.  Where the
-    means have LETOR's discount, which single queries here do not have, there is none.
-    """
-    is_paper = all(row["ndcg"] is not None for row in theirs)
-    discount = "ndcg" if is_paper else "ndcg_letor"
-    rival = np.mean([row[discount] for row in theirs])
-    by_repeat = [
-        float(np.mean([row[discount] for row in part if row["method"] == "rankmatch"]))
-        for part in _repeats(rows)
-    ]
-    leads = [mean - float(rival) for mean in by_repeat]
-    queries = [ndcg.mean() for ndcg in query_values(rows)["rankmatch"].values()]
-    n = len(queries)
-    if not is_paper or n < 2:
-        return from_error(what, float(np.mean(leads)), inf, 0, "means only")
-    error = float(np.std(queries, ddof=1)) * sqrt(2.0 / n)
-    over = f"{n} queries, not paired"
-    over_queries = from_error(what, float(np.mean(leads)), error, n - 1, over)
-    return widest([over_queries, effect_of(leads, what)])
 
 
 def _leads(rows: Iterable[Row], rival: str, of: Callable[[FloatArray], Any]) -> FloatArray:

@@ -1,9 +1,10 @@
 """NDCG@1 to NDCG@10 on the folds of a LETOR data set: the paper's Figure 2.
 
 For every repeat and fold, RankMatch and DORM learn from the same subsets, drawn from the
-training part; methods without randomness run once.  Every method chooses its alpha on the
-validation part of the fold and is measured on the test part.  Beside them stand the rankers
-published with the data, RankBoost from its own predictions, RankSVM as means only.
+training part; all others run once, the rankers that the paper compares with among them
+(`reproduce.rivals`).  Every method chooses its options on the validation part of the fold
+and is measured on the test part.  Beside them stand the results published with the data, of
+RankBoost from its own predictions, of RankSVM as means only.
 """
 
 from dataclasses import asdict, dataclass
@@ -22,7 +23,9 @@ from reproduce.experiments.ranking_fits import (
     learn_and_measure,
     measure,
 )
+from reproduce.experiments.rival_fits import RUN, Grid, measure_rival
 from reproduce.experiments.rows import Plan, Row, experiment, fingerprint
+from reproduce.rivals.table import RIVALS
 
 #: What together names a row; `fold` is None for means over all folds.
 KEY = ("config", "repeat", "fold", "method")
@@ -35,11 +38,22 @@ SUBSET_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(3, -11, -1))
 LIST_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(6, -5, -1))
 RIDGE_ALPHAS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(2, -11, -1))
 
-#: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 1
+#: Raised whenever rows of before can no longer be compared with new ones; rivals have
+#: versions of their own.
+_SCHEMA = 2
 
 # Work of a fit as a multiple of that of RankMatch on subsets.
-_COSTS = {"rankmatch": 1.0, "rankmatch_list": 2.0, "rankmatch_pairs": 3.0, "dorm": 2.0}
+_COSTS = {
+    "rankmatch": 1.0,
+    "rankmatch_list": 2.0,
+    "rankmatch_pairs": 3.0,
+    "dorm": 2.0,
+    "rankboost": 1.0,
+    "frank": 30.0,
+    "qbrank": 40.0,
+    "isorank": 45.0,
+    "sortnet": 35.0,
+}
 
 
 @dataclass(frozen=True)
@@ -57,8 +71,12 @@ class Config:
     n_subsets : float
         Subsets drawn from a query, as a multiple of its documents times M.
     subset_alphas, list_alphas, ridge_alphas : tuple of float
-        Strengths of the penalty to choose from: of RankMatch and DORM on subsets and of
-        RankMatch on pairs, of RankMatch on whole lists, and of ridge regression.
+        Strengths of the penalty to choose from: of RankMatch and DORM on subsets, of
+        RankMatch on pairs and of rivals, of RankMatch on whole lists, and of ridge
+        regression.
+    rival_values, rival_rounds : int, optional
+        How many values of each option of a rival are tried, and rounds at most; None for
+        all that `reproduce.rivals.table` lists and for what each rival has by default.
     seed : int
         Where all randomness comes from.
     """
@@ -70,11 +88,16 @@ class Config:
     subset_alphas: tuple[float, ...] = SUBSET_ALPHAS
     list_alphas: tuple[float, ...] = LIST_ALPHAS
     ridge_alphas: tuple[float, ...] = RIDGE_ALPHAS
+    rival_values: int | None = None
+    rival_rounds: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_count(self.n_repeats, "n_repeats", 1)
         check_count(self.seed, "seed", 0)
+        for name in ("rival_values", "rival_rounds"):
+            if getattr(self, name) is not None:
+                check_count(getattr(self, name), name, 1)
         if not 0.0 < self.n_subsets < float("inf"):
             raise InvalidOptionError(
                 f"n_subsets must be a finite number above 0; got {self.n_subsets}."
@@ -91,6 +114,8 @@ class Config:
             subset_alphas=(1.0, 0.1, 0.01),
             list_alphas=(10.0, 1.0, 0.1),
             ridge_alphas=(1.0, 0.1, 0.01),
+            rival_values=1,
+            rival_rounds=3,
         )
 
     @classmethod
@@ -101,15 +126,26 @@ class Config:
             n_repeats=1,
             subset_alphas=SUBSET_ALPHAS[1::2],
             list_alphas=LIST_ALPHAS[::2],
+            rival_values=1,
+            rival_rounds=10,
         )
 
-    def fingerprint(self, data: FoldSet) -> str:
-        """Return what names this configuration, on this data, in its rows.
+    @property
+    def grid(self) -> Grid:
+        """What is tried of every rival."""
+        return Grid(self.subset_alphas, self.rival_values, self.rival_rounds)
+
+    def fingerprint(self, data: FoldSet, method: str = BASELINE) -> str:
+        """Return what names this configuration, on this data, in the rows of a method.
 
         Repeats are left out, since rows are named by their own, and so is the place where
-        the data was found, since it is named by its content.
+        the data was found, since it is named by its content.  A rival has a name of its
+        own, from what it depends on, so that no other method's rows are lost with it.
         """
-        left_out = ("n_repeats", "data")
+        if method in RUN:
+            named = self.grid.named(RIVALS[method], self.seed)
+            return fingerprint(named, (), content=data.digest)
+        left_out = ("n_repeats", "data", "rival_values", "rival_rounds")
         return fingerprint(asdict(self), left_out, schema=_SCHEMA, content=data.digest)
 
 
@@ -122,16 +158,18 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
     dict
         ``config``, ``dataset``, ``repeat``, ``fold``, ``method``; ``ndcg`` (the paper's)
         and ``ndcg_letor``, each at 1 to 10; ``queries`` and ``per_query``; for learners
-        ``alpha``, ``is_edge``, ``validation_ndcg``, ``path``, ``coef``, ``subset_size``,
-        ``n_observations``, ``is_converged`` and ``seconds``.
+        ``is_edge``, ``validation_ndcg``, ``path``, ``is_converged``, ``n_fits``,
+        ``fit_seconds`` and ``seconds``; for rivals ``chosen``, for the others ``alpha``,
+        ``coef``, ``subset_size`` and ``n_observations``.
 
     Notes
     -----
-    A minute or two on two cores with the default configuration.
+    About a quarter of an hour with the default configuration, nearly all of it for rivals
+    with trees, pairs or networks.
     """
     data = load_folds(config.dataset, config.data)
     return Plan(
-        config.fingerprint(data),
+        lambda task: config.fingerprint(data, task[-1]),
         _tasks(config, data),
         lambda key, show: {"dataset": data.name} | _measure(config, data, key, n_jobs),
         lambda key: _COSTS.get(key["method"], 0.02),
@@ -158,7 +196,7 @@ def _tasks(config: Config, data: FoldSet) -> list[tuple[int, int | None, str]]:
         for fold in data.folds:
             methods = [*SAMPLED]
             if repeat == 0:
-                methods += once
+                methods += [*once, *RUN]
                 methods += [
                     m for m in PUBLISHED if published_scores(m, data, fold) is not None
                 ]
@@ -181,6 +219,8 @@ def _measure(config: Config, data: FoldSet, key: Row, n_jobs: int | None) -> Row
     if method in PUBLISHED:
         scores = published_scores(method, data, fold)
         return {} if scores is None else measure(fold.test, scores)
+    if method in RUN:
+        return measure_rival(RIVALS[method], fold, config.grid, config.seed)
     alphas = {"rankmatch_list": config.list_alphas, "ridge": config.ridge_alphas}
     return learn_and_measure(
         method,

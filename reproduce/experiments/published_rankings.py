@@ -17,7 +17,10 @@ from reproduce.experiments.letor_folds import CUTS, PAPER, Fold, FoldSet
 from reproduce.experiments.rows import Row
 
 #: Methods by the names they have in these files.
-PUBLISHED = {"rankboost": "RankBoost", "ranksvm": "RankSVM"}
+PUBLISHED = {"rankboost_published": "RankBoost", "ranksvm_published": "RankSVM"}
+
+#: What is published, by the methods that are run here.
+PUBLISHED_OF = {method.removesuffix("_published"): method for method in PUBLISHED}
 
 _RECOMPUTED = "ohsumed_recomputed_from_package_predictions.csv"
 _AVERAGES = "letor1_ndcg_average.csv"

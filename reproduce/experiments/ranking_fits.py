@@ -85,13 +85,16 @@ def learn(
         The learned coefficients.
     row : dict
         ``alpha``, ``is_edge`` (whether it is the first or last one tried),
-        ``validation_ndcg``, ``is_converged``, ``n_observations``, ``seconds`` of the whole
-        path, and ``path``, the alphas tried and their validation scores.
+        ``validation_ndcg``, ``is_converged``, ``n_observations``; ``seconds`` of the whole
+        path, ``n_fits`` along it and ``fit_seconds``, the processor time of one of them;
+        and ``path``, the alphas tried and their validation scores.
     """
-    start = time.perf_counter()
+    start, began = time.perf_counter(), time.process_time()
     model = _model(method, alphas, subset_size, n_subsets, seed, n_jobs)
     coef, row = _learn(model, fold)
+    spent = time.process_time() - began
     row["is_edge"] = len(alphas) > 1 and row["alpha"] in (min(alphas), max(alphas))
+    row |= {"n_fits": len(alphas), "fit_seconds": round(spent / len(alphas), 6)}
     return coef, row | {"seconds": round(time.perf_counter() - start, 3)}
 
 

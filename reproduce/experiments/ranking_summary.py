@@ -1,9 +1,10 @@
-"""Means, spreads and paired tests from rows of rankings.
+"""Means, spreads, paired tests and comparisons with what is published, from rows.
 
 A mean is taken over the queries of a fold, then over folds, as LETOR does, then over
 repeats; the spread is the standard deviation over repeats of the mean over folds.  Tests
 are paired by query: every query is averaged over repeats first, the measure is the mean of
-NDCG@1 to NDCG@10, the rival is one baseline, and p-values are corrected for their number.
+NDCG@1 to NDCG@10, the rival is one baseline, and p-values are corrected for the number of
+methods measured.
 """
 
 from collections.abc import Iterable
@@ -15,17 +16,19 @@ from permatch._types import FloatArray
 from permatch.metrics import holm, randomisation_test
 from permatch.metrics.significance import detectable_difference
 from reproduce.experiments.letor_folds import CUTS
+from reproduce.experiments.published_rankings import PUBLISHED, PUBLISHED_OF
+from reproduce.experiments.rival_fits import RUN
 from reproduce.experiments.rows import Row
 
-#: Order of the methods in tables and figures.
+#: Order of the methods in tables and figures; what is published stands last.
 METHODS = (
     "rankmatch",
     "rankmatch_list",
     "rankmatch_pairs",
     "dorm",
     "ridge",
-    "rankboost",
-    "ranksvm",
+    *RUN,
+    *PUBLISHED,
 )
 
 
@@ -44,15 +47,18 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
         (10 numbers each, the spread None for a single repeat), ``mean`` and
         ``mean_spread`` of the mean of NDCG@1 to NDCG@10; ``ndcg_letor`` and
         ``mean_letor``; ``variant``, the discount of ``ndcg``, which is LETOR's where no
-        other was published; ``n_repeats``; for learners ``alphas`` (by fold, one per
-        repeat), ``n_edge``, how many of them are first or last of their grid, ``seconds``
-        of all folds (mean over repeats) and ``n_observations`` (mean over fits).
+        other was published; ``n_repeats``; for learners ``n_edge``, how many of their
+        choices are at an end of the grid, ``n_open``, how many fits did not converge,
+        ``n_fits`` of a fold, ``fit_seconds``, the processor time of one of them, and
+        ``seconds`` of all folds (means over repeats); for rivals ``chosen`` (by fold), for
+        the others ``alphas`` (by fold, one per repeat) and ``n_observations`` (mean over
+        fits).
     """
     return [_line(method, found) for method, found in _by_method(rows).items()]
 
 
 def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -> list[Row]:
-    """Return paired tests of every method that has values for single queries.
+    """Return paired tests of every method that was measured here.
 
     Parameters
     ----------
@@ -68,11 +74,16 @@ def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -
     list of dict
         ``method``, ``difference`` of the mean of NDCG@1 to NDCG@10 (more than the
         baseline is positive), ``low`` and ``high`` of its 95 % interval, ``p_value``,
-        ``p_holm`` corrected for the number of methods, ``n_queries``, ``sd`` of the
+        ``p_holm`` corrected for the number of these methods, ``n_queries``, ``sd`` of the
         differences over queries and ``detectable``, the smallest true difference that so
-        many queries show four times in five.
+        many queries show four times in five.  What is published has no test: its options
+        were not chosen like those of the others.
     """
-    values = query_values(rows)
+    values = {
+        method: found
+        for method, found in query_values(rows).items()
+        if method not in PUBLISHED
+    }
     if baseline not in values:
         return []
     reference = values.pop(baseline)
@@ -97,6 +108,54 @@ def compare(rows: Iterable[Row], baseline: str, *, n_resamples: int = 100_000) -
         )
     corrected = holm([line["p_value"] for line in lines])
     return [line | {"p_holm": float(p)} for line, p in zip(lines, corrected, strict=True)]
+
+
+def beside_published(rows: Iterable[Row]) -> list[Row]:
+    """Return how near the methods run here come to what is published of them.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of one configuration.
+
+    Returns
+    -------
+    list of dict
+        ``method``; ``mean``, the mean of NDCG@1 to NDCG@10 as measured, ``published``, the
+        same as published, and ``difference``, the first less the second; ``variant``, the
+        discount of the three, which is LETOR's where no other was published; ``error``, the
+        standard error of the measured mean over ``n_queries`` queries (with the paper's
+        discount), and ``is_within``, whether the difference is at most that; where single
+        queries were published, ``paired_error``, that of the difference over queries, and
+        ``by_fold``, measured and published means of every fold.
+    """
+    rows = list(rows)
+    lines = {line["method"]: line for line in summarise(rows)}
+    values = query_values(rows)
+    found = []
+    for method, other in PUBLISHED_OF.items():
+        if method not in lines or other not in lines:
+            continue
+        variant = lines[other]["variant"]
+        name = "mean" if variant == "paper" else "mean_letor"
+        own = np.array([value.mean() for value in values[method].values()])
+        difference = lines[method][name] - lines[other][name]
+        line = {
+            "method": method,
+            "mean": lines[method][name],
+            "published": lines[other][name],
+            "difference": difference,
+            "variant": variant,
+            "error": _error(own),
+            "n_queries": len(own),
+            "is_within": bool(abs(difference) <= _error(own)),
+        }
+        if other in values:
+            theirs = np.array([values[other][query].mean() for query in values[method]])
+            line["paired_error"] = _error(own - theirs)
+            line["by_fold"] = _by_fold(rows, method, other)
+        found.append(line)
+    return found
 
 
 def query_values(rows: Iterable[Row]) -> dict[str, dict[Any, FloatArray]]:
@@ -175,18 +234,36 @@ def _line(method: str, found: list[Row]) -> Row:
         "ndcg_letor": letor.mean(axis=0).tolist(),
         "mean_letor": float(letor.mean()),
     }
-    if "alpha" not in found[0]:
+    if "fit_seconds" not in found[0]:
         return line
+    line |= {
+        "n_edge": sum(row["is_edge"] for row in found),
+        "n_open": sum(not row["is_converged"] for row in found),
+        "n_fits": found[0]["n_fits"],
+        "fit_seconds": float(np.mean([row["fit_seconds"] for row in found])),
+        "seconds": sum(row["seconds"] for row in found) / len(means),
+    }
+    if "chosen" in found[0]:
+        return line | {"chosen": {row["fold"]: row["chosen"] for row in found}}
     alphas: dict[int, list[float]] = {}
     for row in found:
         alphas.setdefault(row["fold"], []).append(row["alpha"])
-    return line | {
-        "alphas": alphas,
-        "n_edge": sum(row["is_edge"] for row in found),
-        "n_open": sum(not row["is_converged"] for row in found),
-        "seconds": sum(row["seconds"] for row in found) / len(means),
-        "n_observations": float(np.mean([row["n_observations"] for row in found])),
-    }
+    n_observations = float(np.mean([row["n_observations"] for row in found]))
+    return line | {"alphas": alphas, "n_observations": n_observations}
+
+
+def _by_fold(rows: list[Row], method: str, other: str) -> dict[int, list[float]]:
+    means: dict[int, list[float]] = {}
+    for name in (method, other):
+        for row in rows:
+            if row["method"] == name:
+                means.setdefault(row["fold"], []).append(float(np.mean(row["ndcg"])))
+    return means
+
+
+def _error(values: FloatArray) -> float:
+    """Return the standard error of a mean."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def _means(found: list[Row], name: str) -> FloatArray:

@@ -110,8 +110,8 @@ class Plan:
 
     Parameters
     ----------
-    config : str
-        Fingerprint of the configuration.
+    config : str or callable
+        Fingerprint of the configuration, or from a task to that of what its row depends on.
     tasks : sequence of tuple
         What else names the rows, in order.
     measure : callable
@@ -125,12 +125,21 @@ class Plan:
         From all rows so far to whether they are enough; asked at every look.
     """
 
-    config: str
+    config: str | Callable[[tuple[Any, ...]], str]
     tasks: Sequence[tuple[Any, ...]]
     measure: Callable[[Row, Callable[[float], None]], Row]
     cost: Callable[[Row], float]
     looks: Sequence[int] = ()
     is_enough: Callable[[Sequence[Row]], bool] = lambda rows: False
+
+    def keys(self, names: Sequence[str]) -> list[Row]:
+        """Return the fields that name every row."""
+        of = self.config
+        configs = [of(task) if callable(of) else of for task in self.tasks]
+        return [
+            dict(zip(names, (config, *task), strict=True))
+            for config, task in zip(configs, self.tasks, strict=True)
+        ]
 
 
 def experiment(key: Sequence[str]) -> Callable[[Callable[..., Plan]], Callable[..., Any]]:
@@ -175,7 +184,7 @@ def _rows(
     on_row: Callable[[Row], None],
     on_progress: Callable[[float], None],
 ) -> Iterator[Row]:
-    keys = [dict(zip(rows.key, (plan.config, *task), strict=True)) for task in plan.tasks]
+    keys = plan.keys(rows.key)
     costs = [plan.cost(key) for key in keys]
     done, total = 0.0, sum(costs)
     found: list[Row] = []

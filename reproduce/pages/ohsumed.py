@@ -9,7 +9,13 @@ from permatch.metrics import MeanNDCG
 from permatch.pages.html import Page, drawing, figure_svg, table
 from permatch.plots import query_differences
 from reproduce.experiments.ohsumed import BASELINE, Config
-from reproduce.experiments.ranking_summary import detectable_at, query_values, summarise
+from reproduce.experiments.published_rankings import PUBLISHED
+from reproduce.experiments.ranking_summary import (
+    beside_published,
+    detectable_at,
+    query_values,
+    summarise,
+)
 from reproduce.experiments.rows import Row
 from reproduce.pages.ranking_notes import (
     add_choices,
@@ -17,8 +23,10 @@ from reproduce.pages.ranking_notes import (
     add_deviations,
     add_variants,
     alpha_table,
+    time_table,
 )
-from reproduce.plots import label_of, ndcg_curves
+from reproduce.pages.rival_notes import add_published, add_rivals, choice_table
+from reproduce.plots import label_of, ndcg_panels
 
 _LEVEL = 0.05
 
@@ -47,18 +55,25 @@ def ohsumed_page(config: Config, rows: Sequence[Row], tests: Sequence[Row]) -> P
     n_folds = len(_first_runs(rows))
     page = Page(
         f"Learning to rank {name}",
-        f"{n_queries} queries in {n_folds} folds; every method chooses its penalty on the "
-        "validation part of a fold and is evaluated once on the test part.",
+        f"{n_queries} queries in {n_folds} folds. Every method learns from the same "
+        "documents, chooses its options on the validation part of a fold and is evaluated "
+        "once on the test part.",
     )
     page.add_heading("NDCG at 1 to 10")
     _add_curves(page, config, summary, labels)
     page.add_html(_ndcg_table(summary, labels))
+    page.add_heading("The rivals")
+    add_rivals(page, name)
+    page.add_heading("Measured and published")
+    add_published(page, beside_published(rows), labels)
     page.add_heading("Significance")
     _add_noise(page, rows, tests, labels, n_queries)
     _add_single_queries(page, rows, tests, labels)
-    page.add_heading("Chosen penalties and times")
-    page.add_html(alpha_table(summary, labels))
+    page.add_heading("Chosen options and times")
     add_choices(page, config, summary, labels)
+    page.add_html(alpha_table(summary, labels))
+    page.add_html(choice_table(summary, labels))
+    page.add_html(time_table(summary, labels))
     page.add_heading("Definition of NDCG")
     add_variants(page, summary, labels)
     page.add_heading("Differences from the paper")
@@ -85,26 +100,28 @@ def _add_curves(
         f"{labels[line['method']]} {line['ndcg'][0]:.3f} at 1, {line['ndcg'][-1]:.3f} at 10"
         for line in summary
     )
-    with drawing(8.0, 4.8) as (figure, axes):
-        ndcg_curves(summary, axes)
+    with drawing(10.0, 4.8) as (figure, _):
+        ndcg_panels(summary, figure)
         page.add_figure(
             figure_svg(figure),
-            f"NDCG@k, averaged over queries, folds and repeats. {repeats} Published "
-            "curves are dashed or dotted. The vertical axis does not start at 0.",
+            f"NDCG@k, averaged over queries, folds and repeats; {labels[BASELINE]} is in "
+            f"every panel. {repeats} All lines were measured here; hollow points are "
+            "published. The vertical axis does not start at 0.",
             f"Curves of NDCG at k from 1 to 10: {words}.",
         )
 
 
 def _ndcg_table(summary: list[Row], labels: dict[str, str]) -> str:
     lines: list[list[Any]] = [
-        [f"@{k + 1}", *(_cell(line["ndcg"], line["spread"], k) for line in summary)]
-        for k in range(10)
+        [
+            labels[line["method"]],
+            *(_cell(line["ndcg"], line["spread"], k) for k in range(10)),
+            _cell([line["mean"]], [line["mean_spread"]], 0),
+        ]
+        for line in summary
     ]
-    lines.append(
-        ["mean", *(_cell([line["mean"]], [line["mean_spread"]], 0) for line in summary)]
-    )
     return table(
-        ["NDCG", *(labels[line["method"]] for line in summary)],
+        ["method", *(f"@{k + 1}" for k in range(10)), "mean"],
         lines,
         "NDCG, with the standard deviation over repeats where there is one.",
         ids=True,
@@ -158,10 +175,10 @@ def _add_noise(
         )
     )
     page.add_text(_verdict(tests, labels))
-    if any(method not in rivals and method != BASELINE for method in labels):
-        others = [labels[m] for m in labels if m not in rivals and m != BASELINE]
+    if any(method in PUBLISHED for method in labels):
         page.add_text(
-            f"Only means are known, so no test is possible, for: {', '.join(others)}."
+            "Published results have no test: their options were chosen by others in "
+            "another way, and of some only means are known."
         )
 
 

@@ -8,14 +8,16 @@ from reproduce.experiments.rank_runtime import METHODS
 from reproduce.experiments.rows import Row
 from reproduce.pages.paper_matching import HEIGHT, WIDTH, show_spread
 from reproduce.pages.ranking_notes import add_deviations
-from reproduce.plots import label_of, ndcg_curves, runtime_bars, sample_size_curve
+from reproduce.pages.rival_notes import add_published, add_rivals
+from reproduce.plots import label_of, ndcg_panels, runtime_bars, sample_size_curve
 
 _SHOWN = (1, 3, 5, 10)
 
 
 def add_ranking(page: Page, outcome: Outcome) -> None:
     """Add NDCG at 1 to 10 of one data set."""
-    lines, tests = outcome.summary
+    lines, tests, published = outcome.summary
+    labels = {line["method"]: label_of(line) for line in lines}
     name, n_repeats = outcome.config.dataset, outcome.config.n_repeats
     words = "; ".join(
         f"{label_of(line)} {line['ndcg'][0]:.3f} at 1, {line['ndcg'][-1]:.3f} at 10"
@@ -27,14 +29,13 @@ def add_ranking(page: Page, outcome: Outcome) -> None:
         if n_repeats > 1
         else "A single repeat, so no bands."
     )
-    with drawing(WIDTH, HEIGHT + 1.0) as (figure, axes):
-        ndcg_curves(lines, axes)
-        axes.set_xlabel("k (number of documents)")
-        _legend_below(axes)
+    with drawing(WIDTH, 3.0 * HEIGHT) as (figure, _):
+        ndcg_panels(lines, figure, is_stacked=True)
         page.add_figure(
             figure_svg(figure),
-            f"NDCG@k on the test queries of {name}, mean over queries, folds and repeats. "
-            f"{bands} The vertical axis does not start at 0.",
+            f"NDCG@k on the test queries of {name}, mean over queries, folds and repeats; "
+            f"RankMatch on subsets is in every panel. {bands} All lines were measured "
+            "here; hollow points are published. The vertical axis does not start at 0.",
             f"NDCG at k from 1 to 10 on {name}: {words}.",
             is_narrow=True,
         )
@@ -44,10 +45,13 @@ def add_ranking(page: Page, outcome: Outcome) -> None:
             ["method", *(f"NDCG@{k}" for k in _SHOWN), "mean of 1 to 10", "gap", "p"],
             [[label_of(line), *_ndcg_cells(line, by_method)] for line in lines],
             f"{name}: NDCG with the paper's discount. Gap: difference of the mean from "
-            "RankMatch on subsets; p: paired by query, after Holm's correction. *: LETOR's "
-            "discount, the only one published.",
+            "RankMatch on subsets; p: paired by query, after Holm's correction over all "
+            "methods measured. *: LETOR's discount, the only one published.",
         )
     )
+    page.add_heading("The rivals", level=3)
+    add_rivals(page, name)
+    add_published(page, published, labels)
     page.add_heading("Differences from the paper", level=3)
     add_deviations(page, outcome.config, lines)
 

@@ -9,23 +9,43 @@ from reproduce.experiments.rows import Row
 
 
 def alpha_table(summary: list[Row], labels: dict[str, str]) -> str:
-    """Return the alphas chosen in every fold, and what the fits took."""
+    """Return the alphas chosen in every fold, and what was learned from."""
     learners = [line for line in summary if "alphas" in line]
     folds = sorted({fold for line in learners for fold in line["alphas"]})
     return table(
-        ["method", *(f"fold {fold}" for fold in folds), "observations", "seconds"],
+        ["method", *(f"fold {fold}" for fold in folds), "observations"],
         [
             [
                 labels[line["method"]],
                 *(_alphas(line["alphas"].get(fold, [])) for fold in folds),
                 f"{line['n_observations']:,.0f}",
-                f"{line['seconds']:.1f}",
             ]
             for line in learners
         ],
         "Alpha chosen in every fold, with the number of repeats if more than one; "
-        "observations per fit (mean over folds); wall time of all folds and alphas, one "
-        "repeat.",
+        "observations per fit (mean over folds).",
+        ids=True,
+    )
+
+
+def time_table(summary: list[Row], labels: dict[str, str]) -> str:
+    """Return what the fits took."""
+    return table(
+        ["method", "fits per fold", "seconds per fit", "seconds, all folds"],
+        [
+            [
+                labels[line["method"]],
+                str(line["n_fits"]),
+                _digits(line["fit_seconds"]),
+                _digits(line["seconds"]),
+            ]
+            for line in summary
+            if "fit_seconds" in line
+        ],
+        "Processor time of one fit, mean over folds and repeats, and wall time of all "
+        "folds of one repeat, which depends on what else the machine did. RankMatch, DORM "
+        "and ridge start every fit from the last one along a path of alphas; their times "
+        "include measuring the validation part.",
         ids=True,
     )
 
@@ -33,19 +53,15 @@ def alpha_table(summary: list[Row], labels: dict[str, str]) -> str:
 def add_choices(
     page: Page, config: Config, summary: list[Row], labels: dict[str, str]
 ) -> None:
-    """Say what was tuned, and where the grid ended too early."""
-    n_alphas = {
-        "rankmatch_list": len(config.list_alphas),
-        "ridge": len(config.ridge_alphas),
-    }
-    parts = [
-        f"{n_alphas.get(method, len(config.subset_alphas))} for {labels[method]}"
-        for method in (line["method"] for line in summary if "alphas" in line)
-    ]
+    """Say what was chosen how, and where the grid ended too early."""
     text = (
-        "Only alpha was tuned, by the mean of NDCG@1 to NDCG@10 on the validation part of "
-        f"each fold. Number of alphas tried: {'; '.join(parts)}."
+        "All options were chosen by the mean of NDCG@1 to NDCG@10 on the validation part "
+        "of each fold; in case of ties the simpler one: the strongest alpha, then the "
+        "fewest rounds, then the usual value of an option. There is a fit for every "
+        "setting tried; where a method learns in rounds, all rounds of a fit were measured."
     )
+    if config.rival_values is not None or config.rival_rounds is not None:
+        text += " This was a smaller experiment: rivals tried fewer settings and rounds."
     edges = [
         f"{line['n_edge']} of {_n_choices(line)} for {labels[line['method']]}"
         for line in summary
@@ -53,8 +69,8 @@ def add_choices(
     ]
     if edges:
         text += (
-            f" Choices at an end of the grid: {'; '.join(edges)}; a wider grid might "
-            "change these."
+            " Choices of the first or last alpha, or of the last round: "
+            f"{'; '.join(edges)}; a wider grid might change these."
         )
     n_open = sum(line.get("n_open", 0) for line in summary)
     text += " All fits converged." if not n_open else f" {n_open} fits did not converge."
@@ -68,8 +84,8 @@ def add_variants(page: Page, summary: list[Row], labels: dict[str, str]) -> None
         "1 / log(1 + position). LETOR's own script does not discount the first two "
         "positions and divides by log2(position) from the third on; at 1 the two agree. In "
         "both, documents with equal scores keep the order of the file, and a query without "
-        "relevant documents counts as 0. RankBoost is recomputed from its published "
-        "predictions; for RankSVM only a table of means was published."
+        "relevant documents counts as 0. Published RankBoost is recomputed from its "
+        "predictions; of RankSVM only a table of means was published."
     )
     page.add_html(
         table(
@@ -97,9 +113,10 @@ def add_deviations(page: Page, config: Config, summary: list[Row]) -> None:
         "specified in the paper and chosen here: features are scaled to 0..1 within each "
         "query; a query that lacks a grade gives no subsets; alpha is chosen by the mean "
         "of NDCG@1 to NDCG@10, the strongest one in case of ties; the loss of DORM is 1 - "
-        "NDCG; equal scores keep the order of the file. Added: whole lists and "
-        "query-centred ridge regression. Omitted: methods in the paper's figure for which "
-        "we found no published numbers on these data."
+        "NDCG; equal scores keep the order of the file. The paper takes the lines of its "
+        "rivals from publications; here they are run, all but C-CRF, and what is published "
+        "with the data stands beside them. Added: whole lists and query-centred ridge "
+        "regression."
     )
 
 
@@ -148,4 +165,11 @@ def _alphas(chosen: Sequence[float]) -> str:
 
 
 def _n_choices(line: Row) -> int:
+    if "chosen" in line:
+        return len(line["chosen"])
     return sum(map(len, line["alphas"].values()))
+
+
+def _digits(seconds: float) -> str:
+    """Write a time with three digits, without powers of ten."""
+    return f"{seconds:.0f}" if seconds >= 100 else f"{float(f'{seconds:.3g}'):.10g}"

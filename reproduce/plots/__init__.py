@@ -5,6 +5,7 @@ from reproduce.plots.ranking import (
     STYLES,
     label_of,
     ndcg_curves,
+    ndcg_panels,
     runtime_bars,
     sample_size_curve,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "label_of",
     "matched_landmarks",
     "ndcg_curves",
+    "ndcg_panels",
     "runtime_bars",
     "sample_size_curve",
 ]

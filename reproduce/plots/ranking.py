@@ -13,10 +13,11 @@ from permatch.plots.matching import BLUE, GREEN, GREY, VERMILION, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Lines = Iterable[Mapping[str, Any]]
 
-ORANGE, SKY, PURPLE = "#E69F00", "#56B4E9", "#CC79A7"
+ORANGE, SKY, PURPLE, BLACK = "#E69F00", "#56B4E9", "#CC79A7", "#222222"
 
 #: Label, colour, marker and line style of the methods; others get what is left.
 STYLES = {
@@ -25,10 +26,42 @@ STYLES = {
     "rankmatch_pairs": ("RankMatch, all pairs", SKY, "v", "-"),
     "dorm": ("DORM", VERMILION, "s", "-"),
     "ridge": ("query-centred ridge", PURPLE, "D", "-"),
-    "rankboost": ("RankBoost, published", GREY, "", "--"),
-    "ranksvm": ("RankSVM, published", ORANGE, "", ":"),
+    "rankboost": ("RankBoost", ORANGE, "^", "--"),
+    "rankboost_published": ("RankBoost, published", ORANGE, "^", ""),
+    "ranksvm": ("RankSVM", ORANGE, "s", "--"),
+    "ranksvm_published": ("RankSVM, published", ORANGE, "s", ""),
+    "frank": ("FRank-style", VERMILION, "v", "-."),
+    "listnet": ("ListNet", GREEN, "D", "-."),
+    "adarank_map": ("AdaRank-MAP", GREEN, "P", ":"),
+    "adarank_ndcg": ("AdaRank-NDCG", SKY, "X", ":"),
+    "qbrank": ("QBRank-style", PURPLE, "D", "--"),
+    "isorank": ("IsoRank-style", BLACK, "s", ":"),
+    "sortnet": ("SortNet-style", BLACK, "*", ":"),
+    "structrank": ("StructRank-style", VERMILION, "^", "-."),
 }
 _OTHER = (GREY, "x", "-.")
+
+# Panels of the figure: methods beside the baseline, which is in all of them.
+_BASELINE = "rankmatch"
+_PANELS = {
+    "permatch and DORM": ("rankmatch_list", "rankmatch_pairs", "dorm", "ridge"),
+    "rivals: linear scores, a network": (
+        "ranksvm",
+        "ranksvm_published",
+        "listnet",
+        "structrank",
+        "sortnet",
+    ),
+    "rivals: boosting": (
+        "rankboost",
+        "rankboost_published",
+        "frank",
+        "adarank_map",
+        "adarank_ndcg",
+        "qbrank",
+        "isorank",
+    ),
+}
 
 
 def label_of(line: Mapping[str, Any]) -> str:
@@ -58,8 +91,8 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
     """Draw NDCG@k of every method against k.
 
     A band is one standard deviation over repeats to either side; methods without
-    randomness have none.  Published curves have no markers and are not solid.  The label of
-    the vertical axis says that it does not begin at 0.
+    randomness have none.  What is published are points without a line, hollow.  The label
+    of the vertical axis says that it does not begin at 0.
 
     Parameters
     ----------
@@ -87,8 +120,70 @@ def ndcg_curves(lines: Lines, ax: "Axes | None" = None) -> "Axes":
         _draw_band(axes, line["method"], label, cuts, line["ndcg"], line["spread"])
     axes.set_xlabel("k, number of documents")
     axes.set_xticks(range(1, 11))
-    _finish_curves(axes, "NDCG@k")
+    _finish_curves([axes], "NDCG@k")
     return axes
+
+
+def ndcg_panels(lines: Lines, figure: "Figure", *, is_stacked: bool = False) -> "Figure":
+    """Draw NDCG@k of every method, in panels that all have the baseline and one scale.
+
+    Panels without a method are left out, and methods that belong to no panel stand in the
+    first one.
+
+    Parameters
+    ----------
+    lines : iterable of dict
+        As in `ndcg_curves`.
+    figure : matplotlib Figure
+        Cleared first.
+    is_stacked : bool
+        Panels one below the other, for narrow pages, not side by side.
+
+    Returns
+    -------
+    matplotlib Figure
+        The figure.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> line = {"subset_size": None, "variant": "paper", "ndcg": [0.5, 0.4], "spread": None}
+    >>> lines = [line | {"method": name} for name in ("rankmatch", "ridge", "listnet")]
+    >>> [len(axes.get_lines()) for axes in ndcg_panels(lines, Figure()).axes]
+    [2, 2]
+    """
+    found = list(lines)
+    figure.clear()
+    panels = _panels(found)
+    grid = (len(panels), 1) if is_stacked else (1, len(panels))
+    every = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, (title, chosen) in zip(every, panels.items(), strict=True):
+        ndcg_curves(chosen, axes)
+        axes.set_title(title, fontsize="medium")
+    _finish_curves(every, "NDCG@k", "small")
+    for axes in every:
+        axes.label_outer()
+    return figure
+
+
+def _panels(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the lines of every panel by its title; the baseline is drawn first."""
+    first, *_ = _PANELS
+    place = {method: title for title, methods in _PANELS.items() for method in methods}
+    titles = {
+        place.get(line["method"], first): None
+        for line in lines
+        if line["method"] != _BASELINE
+    }
+    return {
+        title: [
+            line
+            for line in lines
+            if line["method"] == _BASELINE or place.get(line["method"], first) == title
+        ]
+        for title in _PANELS
+        if title in titles
+    } or {first: list(lines)}
 
 
 def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
@@ -130,7 +225,7 @@ def sample_size_curve(lines: Lines, ax: "Axes | None" = None) -> "Axes":
         shares = sorted({line["n_subsets"] for found in curves.values() for line in found})
         axes.set_xticks(shares, [f"{share:g}" for share in shares])
         axes.minorticks_off()
-    _finish_curves(axes, str(NDCG @ 1))
+    _finish_curves([axes], str(NDCG @ 1))
     return axes
 
 
@@ -207,22 +302,32 @@ def _draw_band(
     """Draw a curve, with a band of one `spread` to either side unless it is None."""
     _, color, marker, style = STYLES.get(method, (None, *_OTHER))
     axes.plot(
-        x, mean, color=color, marker=marker, linestyle=style, label=label, markersize=4
+        x,
+        mean,
+        color=color,
+        marker=marker,
+        linestyle=style,
+        label=label,
+        markersize=4 if style else 6,
+        markerfacecolor=color if style else "none",
     )
     if spread is not None:
         low, high = np.subtract(mean, spread), np.add(mean, spread)
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
-def _finish_curves(axes: "Axes", measure: str) -> None:
-    """Let the vertical axis begin below the curves, and say where."""
-    axes.grid(alpha=0.25)
-    if not axes.get_lines():
+def _finish_curves(every: Sequence["Axes"], measure: str, size: str = "medium") -> None:
+    """Let the vertical axis, the same for all, begin below the curves, and say where."""
+    for axes in every:
+        axes.grid(alpha=0.25)
+    drawn = [axes.dataLim.intervaly for axes in every if axes.get_lines()]
+    if not drawn:
         return
-    lowest, highest = axes.dataLim.intervaly
+    lowest, highest = min(low for low, _ in drawn), max(high for _, high in drawn)
     room = 0.08 * (highest - lowest) + 0.002
     bottom = max(0.0, float(np.floor(100 * (lowest - room)) / 100))
-    axes.set_ylim(bottom, highest + room)
     note = "axis from 0" if bottom == 0.0 else f"axis begins at {bottom:.2f}, not at 0"
-    axes.set_ylabel(f"{measure} on test queries\n({note})")
-    axes.legend(frameon=False)
+    for axes in every:
+        axes.set_ylim(bottom, highest + room)
+        axes.set_ylabel(f"{measure} on test queries\n({note})")
+        axes.legend(frameon=False, fontsize=size)

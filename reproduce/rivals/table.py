@@ -20,7 +20,7 @@ from reproduce.rivals.rank_svm import RankSVM
 from reproduce.rivals.sort_net import SortNet
 from reproduce.rivals.struct_rank import StructRank
 
-_TREES = {"max_leaf_nodes": (8, 4, 16), "learning_rate": (0.1, 0.05)}
+_TREES = {"max_leaf_nodes": (8, 4, 16)}
 _STUMPS = {"n_bins": (32, 8, 128)}
 
 
@@ -52,6 +52,11 @@ class Listed:
         Whether the number of its rounds is chosen too.
     needs_similarity : bool
         Whether it needs similarities of documents.
+    is_on_all_three : bool
+        Whether the paper has its results on all data sets of LETOR 2.0.
+    version : int
+        Raised whenever it would learn something else with the same options: results of
+        before are then computed again.
     """
 
     method: str
@@ -65,6 +70,13 @@ class Listed:
     has_alpha: bool = False
     has_rounds: bool = False
     needs_similarity: bool = False
+    is_on_all_three: bool = True
+    version: int = 1
+
+    @property
+    def is_style(self) -> bool:
+        """Whether it is only in the style of what was published."""
+        return self.name.endswith("-style")
 
     def settings(self, n_values: int | None = None) -> list[dict[str, Any]]:
         """Return all combinations of the first values of every option.
@@ -112,8 +124,10 @@ RIVALS = {
             "boosting of stumps.",
             "The weight of a stump is written down from memory. The stump is the one where "
             "a step of boosting gains most with the present weights of pairs, where the "
-            "paper looks for the smallest loss after the step.",
+            "paper looks for the smallest loss after the step. At most 150 rounds, because "
+            "listing all pairs is slow.",
             grid=_STUMPS,
+            fixed={"n_rounds": 150},
             has_rounds=True,
         ),
         Listed(
@@ -159,7 +173,8 @@ RIVALS = {
             "bound of it.",
             "The bound has as much curvature for a document as it has pairs. Preferences "
             "only: grades as targets of regression are left out. The margin of a pair is "
-            "the difference of its grades.",
+            "the difference of its grades. One learning rate, 0.1, to save time; how many "
+            "trees there are is chosen.",
             grid=_TREES,
             has_rounds=True,
         ),
@@ -170,7 +185,8 @@ RIVALS = {
             "Zheng, Zha and Sun, Allerton 2008",
             "Per query the smallest change of the scores that puts them in the order of "
             "the grades, by isotonic regression, and trees fitted to that change.",
-            "Documents of equal grade need no order; the margin is one per grade.",
+            "Documents of equal grade need no order; the margin is one per grade. One "
+            "learning rate, as for QBRank-style.",
             grid=_TREES,
             has_rounds=True,
         ),
@@ -183,9 +199,11 @@ RIVALS = {
             "orders, squared error, and pairs added by sorting and looking for mistakes.",
             "The first pairs are random, each round takes 30 steps of L-BFGS, and the "
             "mistakes are those among the comparisons of a merge sort. Lists are ranked by "
-            "mean preference, because the comparator need not be transitive. One seed.",
-            grid={"n_hidden": (10, 5, 20), "decay": (1e-4, 1e-3)},
+            "mean preference, because the comparator need not be transitive. One seed, and "
+            "few hidden units, to save time.",
+            grid={"n_hidden": (10, 5), "decay": (1e-4, 1e-3)},
             has_rounds=True,
+            is_on_all_three=False,
         ),
         Listed(
             "structrank",
@@ -197,6 +215,7 @@ RIVALS = {
             "One factor per document, over all it beats, and linear scores; the original "
             "has a scorer without parameters.",
             has_alpha=True,
+            is_on_all_three=False,
         ),
         Listed(
             "ccrf",
@@ -208,6 +227,7 @@ RIVALS = {
             "L-BFGS on the logarithms of the parameters, where the original climbs the "
             "gradient. It needs similarities between the documents of a query.",
             needs_similarity=True,
+            is_on_all_three=False,
         ),
     )
 }

@@ -14,14 +14,23 @@ from reproduce.experiments import ohsumed, ranking_fits, read_rows
 from reproduce.experiments.letor_folds import load_folds
 from reproduce.experiments.ohsumed import Config, run
 from reproduce.experiments.ranking_fits import draw_seed
-from reproduce.experiments.ranking_summary import compare, query_values, summarise
+from reproduce.experiments.ranking_summary import (
+    beside_published,
+    compare,
+    query_values,
+    summarise,
+)
+from reproduce.experiments.rival_fits import RUN
+from reproduce.rivals import RIVALS
 from reproduce.tests.letor_folder import flip_grades, write_letor, write_published
 
 LEARNERS = ("rankmatch", "dorm", "rankmatch_list", "ridge")
+ONCE = [*LEARNERS, *RUN, "rankboost_published"]  # of a fold, in the first repeat
 
 
 def without_times(rows):
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    times = ("seconds", "fit_seconds")
+    return [{k: v for k, v in row.items() if k not in times} for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +52,14 @@ def finished(tiny, tmp_path_factory):
 
 def test_rows_are_complete(finished, tiny):
     rows, path = finished
-    once = [*LEARNERS, "rankboost"]
     assert [(row["repeat"], row["fold"], row["method"]) for row in rows] == [
-        *((0, fold, method) for fold in range(1, 6) for method in once),
+        *((0, fold, method) for fold in range(1, 6) for method in ONCE),
         *((1, fold, method) for fold in range(1, 6) for method in ("rankmatch", "dorm")),
-        (0, None, "ranksvm"),
+        (0, None, "ranksvm_published"),
     ]
     assert read_rows(path) == json.loads(json.dumps(rows)) == rows
     for row in rows:
-        if row["method"] == "ranksvm":
+        if row["method"] == "ranksvm_published":
             assert row["ndcg"] == [0.5] * 10
             assert row["ndcg_letor"] == [0.25] * 10
             continue
@@ -60,7 +68,9 @@ def test_rows_are_complete(finished, tiny):
         assert row["ndcg"][0] == row["ndcg_letor"][0]
         if row["method"] not in LEARNERS:
             assert "alpha" not in row
+            assert ("chosen" in row) == (row["method"] in RUN)
             continue
+        assert row["n_fits"] == 3
         best = max(row["path"], key=lambda step: step["validation_ndcg"])
         assert row["alpha"] == best["alpha"]
         tried = [step["alpha"] for step in row["path"]]
@@ -101,6 +111,11 @@ def test_only_validation_chooses(root, tiny, tmp_path, part):
     flip_grades(copy, 1, part)
     config = replace(tiny, n_repeats=1, data=str(copy))
     after = {row["method"]: row for row in run(config) if row["fold"] == 1}
+    for method in RUN:
+        assert (before[method]["path"] == after[method]["path"]) == (part == "test")
+        if part == "test":
+            assert before[method]["chosen"] == after[method]["chosen"]
+            assert before[method]["ndcg"] != after[method]["ndcg"]
     for method in LEARNERS:
         same = [before[method][key] == after[method][key] for key in ("path", "coef")]
         assert same[0] == (part == "test")
@@ -171,8 +186,37 @@ def test_fingerprints_name_what_matters(root, tiny, tmp_path):
     name = tiny.fingerprint(data)
     assert replace(tiny, n_repeats=9, data="elsewhere").fingerprint(data) == name
     assert replace(tiny, seed=1).fingerprint(data) != name
-    other = write_letor(tmp_path, seed=1)
-    assert tiny.fingerprint(load_folds("OHSUMED", other)) != name
+    other = load_folds("OHSUMED", write_letor(tmp_path, seed=1))
+    assert tiny.fingerprint(other) != name
+    assert tiny.fingerprint(other, "frank") != tiny.fingerprint(data, "frank")
+
+
+def test_what_a_method_does_not_depend_on_keeps_its_rows(root, tiny):
+    data = load_folds("OHSUMED", root)
+    methods = ("rankmatch", "ridge", *RUN)
+
+    def changed(**options):
+        other = replace(tiny, **options)
+        return {
+            m for m in methods if other.fingerprint(data, m) != tiny.fingerprint(data, m)
+        }
+
+    assert len({tiny.fingerprint(data, method) for method in methods}) == len(RUN) + 1
+    assert changed(rival_rounds=4) == {m for m in RUN if RIVALS[m].has_rounds}
+    assert changed(rival_values=2) == {m for m in RUN if RIVALS[m].grid}
+    with_alpha = {m for m in RUN if RIVALS[m].has_alpha}
+    assert changed(subset_alphas=(1.0, 0.1)) == {"rankmatch", "ridge", *with_alpha}
+    drawn = {"qbrank", "isorank", "sortnet"}
+    assert changed(seed=1) == {"rankmatch", "ridge", *drawn}
+    assert changed(list_alphas=(1.0,)) == {"rankmatch", "ridge"}
+
+
+def test_another_version_of_a_rival_is_run_again(root, tiny, finished, monkeypatch):
+    data = load_folds("OHSUMED", root)
+    before = {m: tiny.fingerprint(data, m) for m in ("rankmatch", *RUN)}
+    monkeypatch.setitem(RIVALS, "frank", replace(RIVALS["frank"], version=9))
+    after = {m: tiny.fingerprint(data, m) for m in before}
+    assert {m for m in before if before[m] != after[m]} == {"frank"}
 
 
 def test_two_grades_add_all_pairs_and_nothing_published_is_needed(tmp_path):
@@ -181,7 +225,7 @@ def test_two_grades_add_all_pairs_and_nothing_published_is_needed(tmp_path):
     rows = list(run(config))
     assert {row["dataset"] for row in rows} == {"TD2003"}
     methods = [row["method"] for row in rows]
-    assert methods[:5] == [*LEARNERS, "rankmatch_pairs"]
+    assert methods[: 5 + len(RUN)] == [*LEARNERS, "rankmatch_pairs", *RUN]
     assert rows[0]["subset_size"] == 2
     lines = summarise(rows)
     assert [line["method"] for line in lines][2] == "rankmatch_pairs"
@@ -196,9 +240,14 @@ def test_means_by_letors_discount_are_said_to_be_so(tmp_path):
         f"dataset,method,{cuts}\nTD2003,RankSVM,{','.join(['0.4'] * 10)}\n"
     )
     config = replace(Config.tiny(str(root)), dataset="TD2003", n_repeats=1)
-    line = summarise(run(config))[-1]
-    assert (line["method"], line["variant"]) == ("ranksvm", "letor")
+    rows = list(run(config))
+    line = summarise(rows)[-1]
+    assert (line["method"], line["variant"]) == ("ranksvm_published", "letor")
     assert line["ndcg"] == line["ndcg_letor"] == pytest.approx([0.4] * 10)
+    (near,) = beside_published(rows)
+    assert (near["method"], near["variant"]) == ("ranksvm", "letor")
+    measured = next(line for line in summarise(rows) if line["method"] == "ranksvm")
+    assert near["difference"] == pytest.approx(measured["mean_letor"] - 0.4)
 
 
 def test_predictions_of_other_documents_are_refused(root, tiny, tmp_path):
@@ -280,6 +329,29 @@ def test_tests_average_repeats_first_and_are_corrected():
     assert noise["p_holm"] == noise["p_value"] > 0.05
     assert noise["detectable"] == pytest.approx(2.8 * noise["sd"] / np.sqrt(40))
     assert compare(rows, "absent") == []
+    # What is published is no method of this run: neither tested nor counted by Holm.
+    more = [*rows, row("rankboost_published", 0, 1, base - 0.2)]
+    again = {test["method"]: test for test in compare(more, "rankmatch", n_resamples=2000)}
+    assert again == tests
+
+
+def test_how_near_a_rival_is_to_what_is_published():
+    rng = np.random.default_rng(5)
+    ours, theirs = (0.5 + 0.1 * rng.normal(size=(2, 30)) for _ in range(2))
+    rows = [row("rankboost", 0, k + 1, ours[k]) for k in range(2)]
+    rows += [row("rankboost_published", 0, k + 1, theirs[k]) for k in range(2)]
+    assert [line["method"] for line in beside_published(rows[:2])] == []
+    (line,) = beside_published(rows)
+    difference = ours.mean() - theirs.mean()
+    error = ours.std(ddof=1) / np.sqrt(60)
+    assert line["difference"] == pytest.approx(difference)
+    assert (line["error"], line["n_queries"]) == (pytest.approx(error), 60)
+    assert line["is_within"] == (abs(difference) <= error)
+    paired = (ours - theirs).std(ddof=1) / np.sqrt(60)
+    assert line["paired_error"] == pytest.approx(paired)
+    assert line["by_fold"][2] == pytest.approx([ours[1].mean(), theirs[1].mean()])
+    rows[:2] = [row("rankboost", 0, k + 1, ours[k] + 2 * error) for k in range(2)]
+    assert not beside_published(rows)[0]["is_within"] or difference < -error
 
 
 needs_data = pytest.mark.skipif(
@@ -291,12 +363,16 @@ needs_data = pytest.mark.skipif(
 @pytest.mark.slow
 @needs_data
 def test_ohsumed_reaches_what_is_promised():
-    lines = {line["method"]: line for line in summarise(run(Config.quick(), n_jobs=-1))}
+    rows = list(run(Config.quick(), n_jobs=-1))
+    lines = {line["method"]: line for line in summarise(rows)}
     assert lines["rankmatch"]["mean"] >= 0.460
     assert lines["rankmatch_list"]["mean"] >= 0.474
     assert lines["ridge"]["mean"] == pytest.approx(0.486, abs=0.005)
     assert lines["dorm"]["mean"] >= 0.455
     # As published, to the digits that are.
     letor = [0.4977, 0.4827, 0.4726, 0.4609, 0.4502, 0.4417, 0.4391, 0.4364, 0.4333, 0.4356]
-    assert lines["rankboost"]["ndcg_letor"] == pytest.approx(letor, abs=5.1e-5)
-    assert lines["ranksvm"]["mean"] == pytest.approx(0.4607, abs=1e-4)
+    found = lines["rankboost_published"]["ndcg_letor"]
+    assert found == pytest.approx(letor, abs=5.1e-5)
+    assert lines["ranksvm_published"]["mean"] == pytest.approx(0.4607, abs=1e-4)
+    near = {line["method"]: line for line in beside_published(rows)}
+    assert near["ranksvm"]["is_within"]  # with the options of a full run

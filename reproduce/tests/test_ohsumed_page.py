@@ -9,9 +9,11 @@ import pytest
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
 
 from reproduce.experiments import ohsumed
-from reproduce.experiments.ranking_summary import compare, summarise
+from reproduce.experiments.ranking_summary import beside_published, compare, summarise
+from reproduce.experiments.rival_fits import RUN
 from reproduce.pages.ohsumed import ohsumed_page
 from reproduce.plots import label_of
+from reproduce.rivals import RIVALS
 from reproduce.tests.letor_folder import write_letor, write_published
 from tests.pages.accessibility import check_report
 from tests.pages.browser import needs_browser, open_page
@@ -59,7 +61,18 @@ def test_the_page_says_what_must_be_said(page, rows, tests_):
     assert "Holm" in text
     assert "The vertical axis does not start at 0" in text
     assert "the paper's NDCG: gain 2^grade - 1, discount 1 / log(1 + position)" in text
-    assert "Only means are known, so no test is possible, for: RankSVM, published." in text
+    assert "Published results have no test" in text
+    assert "C-CRF-style (Qin et al., NIPS 2008) is left out: it needs a matrix" in text
+    for rival in RIVALS.values():
+        if not rival.needs_similarity:
+            assert f"{rival.name} {rival.source} {rival.certain} {rival.reading}" in text
+    assert "A name that ends in '-style'" in text
+    near = {line["method"]: line for line in beside_published(rows)}
+    assert near.keys() == {"rankboost", "ranksvm"}
+    for line in near.values():
+        where = "within" if line["is_within"] else "not within"
+        assert f"{RIVALS[line['method']].name} is {where} one standard error" in text
+        assert f"{line['difference']:+.4f}, with a standard error of" in text
     assert "python -m reproduce ohsumed --data DIR --repeats 2" in text
     significant = [test for test in tests_ if test["p_holm"] <= 0.05]
     assert ("none is significant" in text) == (not significant)
@@ -68,7 +81,9 @@ def test_the_page_says_what_must_be_said(page, rows, tests_):
 def test_a_clear_winner_is_named(config, rows, tests_):
     changed = [test | {"p_holm": 0.01} for test in tests_[:1]] + tests_[1:]
     html = ohsumed_page(config, rows, changed).render()
-    assert "differ" in html.partition("After Holm&#x27;s correction for 4")[2][:200]
+    n = len(tests_)
+    assert n == 3 + len(RUN)
+    assert "differ" in html.partition(f"After Holm&#x27;s correction for {n}")[2][:200]
 
 
 def test_a_single_repeat_has_no_bands(config, rows, tests_):
@@ -88,11 +103,14 @@ def test_the_page_in_a_browser(page, rows, tests_, tmp_path, width, scheme):
         check_report(driver, "Learning to rank OHSUMED", 3)
         for line in summary:
             name = slug(label_of(line))
-            cell = driver.find_element("id", f"1-{name}").text
+            cell = driver.find_element("id", f"{name}-1").text
             assert cell.startswith(f"{line['ndcg'][0]:.4f}")
             assert ("±" in cell) == (line["spread"] is not None)
-            cell = driver.find_element("id", f"mean-{name}").text
+            cell = driver.find_element("id", f"{name}-mean").text
             assert cell.startswith(f"{line['mean']:.4f}")
+            if line["method"] in RUN:
+                cell = driver.find_element("id", f"{name}-seconds-per-fit").text
+                assert float(cell) == pytest.approx(line["fit_seconds"], rel=0.01)
         labels = {line["method"]: slug(label_of(line)) for line in summary}
         for test in tests_:
             name = labels[test["method"]]

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from permatch.errors import MissingDependencyError
+from reproduce.experiments.published_rankings import PUBLISHED
 from reproduce.plots import (
     STYLES,
     label_of,
     ndcg_curves,
+    ndcg_panels,
     runtime_bars,
     sample_size_curve,
 )
+from reproduce.rivals import RIVALS
 
 pytest.importorskip("matplotlib", reason="needs matplotlib (extra 'plots')")
 from matplotlib.figure import Figure  # noqa: E402
@@ -18,7 +21,7 @@ from matplotlib.figure import Figure  # noqa: E402
 LINES = [
     {"method": "rankmatch", "subset_size": 3, "variant": "paper"}
     | {"ndcg": np.linspace(0.55, 0.46, 10).tolist(), "spread": [0.01] * 10},
-    {"method": "ranksvm", "subset_size": None, "variant": "letor"}
+    {"method": "ranksvm_published", "subset_size": None, "variant": "letor"}
     | {"ndcg": [0.45] * 10, "spread": None},
     {"method": "other", "subset_size": None, "variant": "paper"}
     | {"ndcg": [0.5] * 10, "spread": None},
@@ -64,7 +67,8 @@ def test_curves_have_bands_where_there_are_repeats(ax):
     model, published, _ = ax.get_lines()
     assert model.get_xdata().tolist() == list(range(1, 11))
     assert model.get_ydata() == pytest.approx(LINES[0]["ndcg"])
-    assert published.get_linestyle() != "-"
+    assert published.get_linestyle() == "None"  # hollow points
+    assert published.get_markerfacecolor() == "none"
     (band,) = ax.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((0.45, 0.56))
@@ -74,8 +78,43 @@ def test_curves_have_bands_where_there_are_repeats(ax):
     assert ax.get_xlabel()
 
 
+def test_panels_show_every_line_once_and_the_baseline_in_all():
+    methods = [method for method in STYLES if method != "rankmatch"]
+    lines = [LINES[0], *(LINES[2] | {"method": method} for method in [*methods, "other"])]
+    figure = Figure()
+    assert ndcg_panels(lines, figure) is figure
+    assert len(figure.axes) == 3
+    drawn = [labels(axes) for axes in figure.axes]
+    assert all(names[0] == "RankMatch, M = 3" for names in drawn)
+    shown = [name for names in drawn for name in names[1:]]
+    assert sorted(shown) == sorted([*(STYLES[m][0] for m in methods), "other"])
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    assert [bool(axes.get_ylabel()) for axes in figure.axes] == [True, False, False]
+    ndcg_panels(lines, figure, is_stacked=True)  # again: cleared first
+    assert len(figure.axes) == 3
+    assert all(axes.get_ylabel() for axes in figure.axes)
+    assert [bool(axes.get_xlabel()) for axes in figure.axes] == [False, False, True]
+
+
+def test_panels_that_would_be_empty_are_left_out():
+    figure = ndcg_panels([LINES[0], LINES[2] | {"method": "listnet"}], Figure())
+    (axes,) = figure.axes
+    assert labels(axes) == ["RankMatch, M = 3", "ListNet"]
+    assert len(ndcg_panels([LINES[0]], Figure()).axes) == 1
+
+
+def test_rivals_are_called_as_in_their_table():
+    for method, rival in RIVALS.items():
+        if not rival.needs_similarity:
+            assert STYLES[method][0] == rival.name
+    for method, name in PUBLISHED.items():
+        assert STYLES[method][0] == f"{name}, published"
+        assert STYLES[method][1:3] == STYLES[name.lower()][1:3]  # colour and marker
+
+
 def test_nothing_to_draw_is_drawn(ax):
     assert not ndcg_curves([], ax).get_lines()
+    assert not ndcg_panels([], Figure()).axes[0].get_lines()
     assert not sample_size_curve([], ax).get_lines()
     assert not runtime_bars([], ax).get_lines()
 
