@@ -120,7 +120,7 @@ class Config:
 
     @classmethod
     def quick(cls, data: str | None = None) -> "Config":
-        """Return a smaller experiment of the same kind, well under a minute."""
+        """Return a smaller experiment of the same kind, under a minute."""
         return cls(
             data=data,
             n_repeats=1,

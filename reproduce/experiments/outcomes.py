@@ -258,7 +258,9 @@ def _sentence(effect: Effect) -> str:
 
 
 def _seconds(row: Row) -> float:
-    """Return the time of all fits of a row."""
+    """Return the time of all fits of a row, processor time where it is known."""
+    if "fit_seconds" in row:
+        return row["n_fits"] * row["fit_seconds"]
     path = row.get("path") or []
     steps = [
         step["seconds"] for step in path if isinstance(step, dict) and "seconds" in step

@@ -49,8 +49,8 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
         ``mean_letor``; ``variant``, the discount of ``ndcg``, which is LETOR's where no
         other was published; ``n_repeats``; for learners ``n_edge``, how many of their
         choices are at an end of the grid, ``n_open``, how many fits did not converge,
-        ``n_fits`` of a fold, ``fit_seconds``, the processor time of one of them, and
-        ``seconds`` of all folds (means over repeats); for rivals ``chosen`` (by fold), for
+        ``n_fits`` of a fold, and the processor time of one of them, ``fit_seconds``, and of
+        those of all folds, ``seconds`` (means over repeats); for rivals ``chosen`` (by fold), for
         the others ``alphas`` (by fold, one per repeat) and ``n_observations`` (mean over
         fits).
     """
@@ -241,7 +241,7 @@ def _line(method: str, found: list[Row]) -> Row:
         "n_open": sum(not row["is_converged"] for row in found),
         "n_fits": found[0]["n_fits"],
         "fit_seconds": float(np.mean([row["fit_seconds"] for row in found])),
-        "seconds": sum(row["seconds"] for row in found) / len(means),
+        "seconds": sum(row["n_fits"] * row["fit_seconds"] for row in found) / len(means),
     }
     if "chosen" in found[0]:
         return line | {"chosen": {row["fold"]: row["chosen"] for row in found}}

@@ -42,10 +42,9 @@ def time_table(summary: list[Row], labels: dict[str, str]) -> str:
             for line in summary
             if "fit_seconds" in line
         ],
-        "Processor time of one fit, mean over folds and repeats, and wall time of all "
-        "folds of one repeat, which depends on what else the machine did. RankMatch, DORM "
-        "and ridge start every fit from the last one along a path of alphas; their times "
-        "include measuring the validation part.",
+        "Processor time: of one fit, mean over folds and repeats, and of all fits of one "
+        "repeat. RankMatch, DORM and ridge start every fit from the last one along a path "
+        "of alphas; their times include measuring the validation part.",
         ids=True,
     )
 
