@@ -53,14 +53,14 @@ def plan(folder: Path, data: Path | None, is_quick: bool, jobs: int) -> list[Ste
     """Return every experiment, in the order of the page."""
     steps = _Steps(folder, None if data is None else str(data), is_quick, jobs)
     return [
-        steps.letor("OHSUMED", "figure-2-ohsumed", 15.0),
+        steps.letor("OHSUMED", "figure-2-ohsumed", 10.0),
         steps.silhouettes("figure-3-left", "same-landmarks", 20.0),
         steps.sample_size("figure-3-right", 5.0),
         steps.runtime("table-1", 1.0),
         steps.house("house", 12.0),
         # Last, because few have these.
-        steps.letor("TD2004", "figure-2-td2004", 60.0),
-        steps.letor("TD2003", "figure-2-td2003", 40.0),
+        steps.letor("TD2004", "figure-2-td2004", 40.0),
+        steps.letor("TD2003", "figure-2-td2003", 30.0),
     ]
 
 

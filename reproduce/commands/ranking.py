@@ -68,8 +68,8 @@ def ohsumed(
     IsoRank, SortNet and StructRank.  All run on the same folds and choose
     their options on the validation part.  Published results of RankBoost and
     RankSVM are added if the folder 'published' exists.  Every repeat draws new
-    subsets for RankMatch and DORM; the others run once.  Takes about a quarter
-    of an hour of one processor.
+    subsets for RankMatch and DORM; the others run once.  Takes about ten
+    minutes of one processor.
 
     Writes the rows (ohsumed.jsonl), the figure (.png, .svg), the table (.csv)
     and a page with all results and significance tests (.html).  You can stop

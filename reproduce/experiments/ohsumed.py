@@ -164,7 +164,7 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
 
     Notes
     -----
-    About a quarter of an hour with the default configuration, nearly all of it for rivals
+    About ten minutes with the default configuration, nearly all of it for rivals
     with trees, pairs or networks.
     """
     data = load_folds(config.dataset, config.data)

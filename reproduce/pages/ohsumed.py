@@ -92,7 +92,7 @@ def _add_curves(
 ) -> None:
     repeats = (
         f"Bands: one standard deviation over {config.n_repeats} repeats, each with new "
-        "subsets; methods without a band use no randomness."
+        "subsets; methods without a band ran once."
         if config.n_repeats > 1
         else "A single repeat, so no bands."
     )
@@ -115,15 +115,15 @@ def _ndcg_table(summary: list[Row], labels: dict[str, str]) -> str:
     lines: list[list[Any]] = [
         [
             labels[line["method"]],
-            *(_cell(line["ndcg"], line["spread"], k) for k in range(10)),
             _cell([line["mean"]], [line["mean_spread"]], 0),
+            *(_cell(line["ndcg"], line["spread"], k) for k in range(10)),
         ]
         for line in summary
     ]
     return table(
-        ["method", *(f"@{k + 1}" for k in range(10)), "mean"],
+        ["method", "mean", *(f"@{k + 1}" for k in range(10))],
         lines,
-        "NDCG, with the standard deviation over repeats where there is one.",
+        "NDCG@1 to NDCG@10 and their mean, with the standard deviation over repeats where there is one.",
         ids=True,
     )
 
@@ -174,12 +174,23 @@ def _add_noise(
             ids=True,
         )
     )
-    page.add_text(_verdict(tests, labels))
+    page.add_text(f"{_place(rows, labels)} {_verdict(tests, labels)}")
     if any(method in PUBLISHED for method in labels):
         page.add_text(
             "Published results have no test: their options were chosen by others in "
             "another way, and of some only means are known."
         )
+
+
+def _place(rows: Sequence[Row], labels: dict[str, str]) -> str:
+    """Say how many of the methods measured have a larger mean than the baseline."""
+    measured = [line for line in summarise(rows) if line["method"] not in PUBLISHED]
+    means = {line["method"]: line["mean"] for line in measured}
+    n_above = sum(mean > means[BASELINE] for mean in means.values())
+    return (
+        f"By the mean of NDCG@1 to NDCG@10, {labels[BASELINE]} is number {n_above + 1} of "
+        f"the {len(means)} methods measured."
+    )
 
 
 def _verdict(tests: Sequence[Row], labels: dict[str, str]) -> str:

@@ -14,7 +14,6 @@ _WORDS = {
     "n_hidden": "{} hidden",
     "decay": "decay {}",
     "alpha": "alpha {}",
-    "n_rounds": "round {}",
 }
 
 
@@ -124,7 +123,11 @@ def _choice(chosen: Row) -> str:
     for name, value in chosen.items():
         if name == "is_reusing":
             parts.append("features again" if value else "features once")
-            continue
-        number = value if isinstance(value, str) else f"{value:g}".replace("e-0", "e\u2011")
-        parts.append(_WORDS.get(name, "{}").format(number).replace(" ", "\u00a0"))
-    return ", ".join(parts)
+        elif name == "n_rounds":
+            parts.append("1 round" if value == 1 else f"{value} rounds")
+        else:
+            is_word = isinstance(value, str)
+            number = value if is_word else f"{value:g}".replace("e-0", "e\u2011")
+            parts.append(_WORDS.get(name, "{}").format(number))
+    # Spaces that do not break keep an option on one line.
+    return ", ".join(part.replace(" ", "\u00a0") for part in parts)

@@ -74,6 +74,8 @@ def test_the_page_says_what_must_be_said(page, rows, tests_):
         assert f"{RIVALS[line['method']].name} is {where} one standard error" in text
         assert f"{line['difference']:+.4f}, with a standard error of" in text
     assert "python -m reproduce ohsumed --data DIR --repeats 2" in text
+    n_above = sum(test["difference"] > 0 for test in tests_)
+    assert f"is number {n_above + 1} of the {len(tests_) + 1} methods measured" in text
     significant = [test for test in tests_ if test["p_holm"] <= 0.05]
     assert ("none is significant" in text) == (not significant)
 
