@@ -50,9 +50,9 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
         other was published; ``n_repeats``; for learners ``n_edge``, how many of their
         choices are at an end of the grid, ``n_open``, how many fits did not converge,
         ``n_fits`` of a fold, and the processor time of one of them, ``fit_seconds``, and of
-        those of all folds, ``seconds`` (means over repeats); for rivals ``chosen`` (by fold), for
-        the others ``alphas`` (by fold, one per repeat) and ``n_observations`` (mean over
-        fits).
+        those of all folds, ``seconds`` (means over repeats); for rivals ``chosen`` (by
+        fold), for the others ``alphas`` (by fold, one per repeat) and ``n_observations``
+        (mean over fits).
     """
     return [_line(method, found) for method, found in _by_method(rows).items()]
 

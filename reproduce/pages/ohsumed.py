@@ -102,8 +102,10 @@ def _add_curves(
     )
     with drawing(10.0, 4.8) as (figure, _):
         ndcg_panels(summary, figure)
+        # Wide enough to be read: on a phone it scrolls.
+        svg = figure_svg(figure).replace("<svg", '<svg style="min-width: 44rem"', 1)
         page.add_figure(
-            figure_svg(figure),
+            svg,
             f"NDCG@k, averaged over queries, folds and repeats; {labels[BASELINE]} is in "
             f"every panel. {repeats} All lines were measured here; hollow points are "
             "published. The vertical axis does not start at 0.",
@@ -123,7 +125,8 @@ def _ndcg_table(summary: list[Row], labels: dict[str, str]) -> str:
     return table(
         ["method", "mean", *(f"@{k + 1}" for k in range(10))],
         lines,
-        "NDCG@1 to NDCG@10 and their mean, with the standard deviation over repeats where there is one.",
+        "NDCG@1 to NDCG@10 and their mean, with the standard deviation over repeats where "
+        "there is one.",
         ids=True,
     )
 
