@@ -272,6 +272,51 @@ def forbidden_edges_have_no_gradient(device):
     assert torch.isfinite(grad).all()
 
 
+def certain_edges_have_finite_gradients(device):
+    """Entropies of edges have infinite slopes where a probability is 0 or 1."""
+    only = torch.zeros(3, 3, dtype=torch.float64)
+    only[0, 1] = only[0, 2] = only[1, 2] = -torch.inf  # allowed edges that cannot be used
+    peaked = 800.0 * torch.eye(3, dtype=torch.float64)  # and some that underflow
+    mixed = torch.zeros(3, 3, dtype=torch.float64)
+    mixed[0, 1] = mixed[0, 2] = -torch.inf
+    for scores in (only, peaked, mixed):
+        own = scores.clone().to(device).requires_grad_()
+        p = permatch.nn.marginals(own)
+        loss = torch.special.entr(p).sum() + torch.special.entr(1.0 - p).sum()
+        (grad,) = torch.autograd.grad(loss, own)
+        assert torch.isfinite(grad).all()
+        close(grad, np.zeros((3, 3)), 1e-12)
+    # uneven where it is not certain: as if that part were alone
+    mixed[1, 1] = 1.0
+    alone = mixed[1:, 1:].clone().to(device).requires_grad_()
+    whole = mixed.to(device).requires_grad_()
+    grads = [
+        torch.autograd.grad(torch.special.entr(permatch.nn.marginals(z)).sum(), z)[0]
+        for z in (alone, whole)
+    ]
+    assert grads[0].abs().max() > 0.01
+    close(grads[1][1:, 1:], grads[0].cpu(), 1e-12)
+
+
+def hessian_products_agree(device):
+    """Those of `torch.autograd.functional` and of `torch.func`, without a third derivative."""
+    rng = np.random.default_rng(12)
+    scores, along = tensors(device, *rng.normal(size=(2, 4, 4)))
+    must = np.full(4, MUST)
+    covariance = enumerated(scores.cpu().numpy(), must, must)[4][:16, :16]
+    wanted = (covariance @ along.cpu().numpy().ravel()).reshape(4, 4)
+    matching = torch.tensor([1, 0, 3, 2], device=device)
+    functional, log_partition = torch.autograd.functional, permatch.nn.log_partition
+    for products in (
+        functional.hvp(log_partition, scores, along),
+        functional.vhp(log_partition, scores, along),
+        functional.jvp(permatch.nn.marginals, scores, along),
+        functional.hvp(lambda z: permatch.nn.MatchingNLL()(z, matching), scores, along),
+        torch.func.jvp(torch.func.grad(log_partition), (scores,), (along,)),
+    ):
+        close(products[1], wanted, 1e-12)
+
+
 def transforms_work(device):
     rng = np.random.default_rng(10)
     (scores,) = tensors(device, rng.normal(size=(2, 3, 4, 4)))

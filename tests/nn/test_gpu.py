@@ -50,6 +50,15 @@ def test_forbidden_edges_have_no_gradient():
     checks.forbidden_edges_have_no_gradient(CUDA)
 
 
+def test_certain_edges_have_finite_gradients():
+    checks.certain_edges_have_finite_gradients(CUDA)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_hessian_products():
+    checks.hessian_products_agree(CUDA)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_transforms():
     checks.transforms_work(CUDA)

@@ -64,6 +64,15 @@ def test_forbidden_edges_have_no_gradient():
     checks.forbidden_edges_have_no_gradient(CPU)
 
 
+def test_certain_edges_have_finite_gradients():
+    checks.certain_edges_have_finite_gradients(CPU)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_hessian_products():
+    checks.hessian_products_agree(CPU)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_transforms():
     checks.transforms_work(CPU)
@@ -136,13 +145,27 @@ def test_gradient_by_direction_of_a_hessian_product():
     assert torch.autograd.gradcheck(lambda *v: _ops.tangents(scores, free, free, *v), along)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_third_derivatives_are_refused():
     scores = torch.zeros(3, 3, requires_grad=True)
     (grad,) = torch.autograd.grad(
         (permatch.nn.marginals(scores) ** 2).sum(), scores, create_graph=True
     )
-    with pytest.raises(DerivativeError, match="up to the second .* Detach the scores"):
+    words = "up to the second .* Detach the scores"
+    with pytest.raises(DerivativeError, match=words):
         torch.autograd.grad(grad.sum(), scores)
+
+    def spread(scores):
+        return (permatch.nn.marginals(scores) ** 2).sum()
+
+    own, along = scores.detach(), torch.ones(3, 3)
+    for ask in (
+        lambda: torch.autograd.functional.hvp(spread, own, along),
+        lambda: torch.func.jacfwd(torch.func.jacfwd(permatch.nn.marginals))(own),
+        lambda: torch.func.jacrev(torch.func.hessian(permatch.nn.log_partition))(own),
+    ):
+        with pytest.raises(DerivativeError, match=words):
+            ask()
 
 
 @pytest.mark.slow
