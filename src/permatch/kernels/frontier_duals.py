@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-from permatch.kernels.frontier import LOST, fill_places, start_back, start_walk
+from permatch.kernels.frontier import LOST, fill_places, start_walk
 from permatch.kernels.frontier_plan import BEFORE, CLOSE, LINK, OPEN
 from permatch.kernels.frontier_steps import (
     BLOCK_BITS,
@@ -40,18 +40,27 @@ from permatch.kernels.frontier_tangents import (
     direct_options,
     report_tangents,
 )
-from permatch.kernels.intrinsics import aligned
+from permatch.kernels.intrinsics import aligned, store
 from permatch.kernels.intrinsics import total as sum_of
 
 
 @njit(cache=True, nogil=True)
-def _add_direction(table, tangents, at, width, bit, direction):
+def _add_direction(table, tangents, at, width, bit, direction, low):
     """Add ``direction * table`` to the tangents of the states without a bit."""
-    if direction != 0.0:
-        step = 1 << bit
-        for first in range(at, at + (1 << width), 2 * step):
-            for x in range(first, first + step):
-                tangents[x] += direction * table[x]
+    if direction == 0.0:
+        return
+    step, end = 1 << bit, at + (1 << width)
+    if width < 3:
+        for x in range(end - at):
+            if not x & step:
+                tangents[at + x] += direction * table[at + x]
+        return
+    for lane in range(LANES):
+        low[lane] = 0.0 if lane & step else direction
+    change, length = load(low, 0), max(step, LANES)
+    for first in range(at, end, 2 * length if step >= LANES else length):
+        for x in range(first, first + length, LANES):
+            store(tangents, x, load(tangents, x) + change * load(table, x))
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +130,7 @@ def sweep_forward(
         for k in range(steps[t, CLOSE], steps[t + 1, CLOSE]):
             bit, j = closes[k, 0], closes[k, 1]
             weight = math.exp(other_free[j])
-            _add_direction(table, tangents, to, width, bit, other_dirs[j, 0])
+            _add_direction(table, tangents, to, width, bit, other_dirs[j, 0], low)
             for own in (table, tangents):
                 close_bit(own, to, width, bit, weight, low)
             width -= 1
@@ -164,7 +173,7 @@ def sweep_back(
             for own in (back, slope_back):
                 own[after : after + LANES] = 0.0
                 open_again(own, LANES, n_open, bit, weight, low)
-            _add_direction(back, slope_back, LANES, n_open, bit, other_dirs[j, 0])
+            _add_direction(back, slope_back, LANES, n_open, bit, other_dirs[j, 0], low)
         after = LANES + (1 << width)
         for own in (back, slope_back):
             own[after : after + LANES] = 0.0
@@ -197,25 +206,50 @@ def sweep_back(
 
 
 @njit(cache=True, nogil=True)
+def _start(steps, links, problem, directions, start, stop):
+    """Return the weights and the direction of a walk, and the lengths of its tables."""
+    stays, weights, places, exponents = start_walk(steps, links, *problem, start, stop)
+    stay_dirs, taken = direct_options(steps, links, *directions, start, stop)
+    length = fill_places(steps, start, 0, stop - start, places)
+    widest = LANES
+    for t in range(start, stop):
+        widest = max(widest, 1 << steps[t, OPEN])
+    lengths = -(-length // LANES) * LANES, widest + 3 * LANES
+    return (stays, weights, stay_dirs.ravel(), taken.ravel(), places, exponents), lengths
+
+
+@njit(cache=True, nogil=True)
+def _measure(lengths):
+    """Return the length of the room for all tables of a walk."""
+    return 2 * lengths[0] + 5 * lengths[1]
+
+
+@njit(cache=True, nogil=True)
+def _divide(room, lengths):
+    """Return the tables of a walk and those of the way back, values and tangents each.
+
+    All lie in one room: memory that is taken and given back as one piece stays with the
+    process, where several pieces go to the system and come back a page fault at a time.
+    """
+    length, width = lengths
+    at = length + width
+    table, tangents = room[:at], room[at : at + length]
+    at += length
+    buffers = room[at : at + 2 * width].reshape(2, width)
+    at += 2 * width
+    return (table, tangents), (buffers, room[at : at + 2 * width].reshape(2, width))
+
+
+@njit(cache=True, nogil=True)
 def start_tangents(steps, links, problem, directions, start, stop):
     """Return the weights and the direction of a walk, and its tables.
 
     As in `frontier_tangents`; the direction is the first of `LANES` columns, the others
     are 0.
     """
-    stays, weights, places, exponents = start_walk(steps, links, *problem, start, stop)
-    stay_dirs, taken = direct_options(steps, links, *directions, start, stop)
-    length = fill_places(steps, start, 0, stop - start, places)
-    buffers, state = start_back(steps, start, stop)
-    table, tangents = aligned(length + buffers.shape[1]), aligned(length)
-    walk = stays, weights, stay_dirs.ravel(), taken.ravel(), places, exponents
-    return walk, (table, tangents), (buffers, aligned_like(buffers)), state
-
-
-@njit(cache=True, nogil=True)
-def aligned_like(buffers):
-    """Return room for as many tables of the same length."""
-    return aligned(buffers.size).reshape(buffers.shape)
+    walk, lengths = _start(steps, links, problem, directions, start, stop)
+    tables, buffers = _divide(aligned(_measure(lengths)), lengths)
+    return walk, tables, buffers, np.zeros(3, np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -224,6 +258,7 @@ def solve_tangents(
     edge_dirs, left_dirs, right_dirs, lowest, edges_out, left_out, right_out, first, last,
 ):  # fmt: skip
     """Fill the derivatives of components ``first .. last - 1``, each in one go."""
+    room, state = aligned(0), np.zeros(3, np.int64)
     for c in range(first, last):
         start, stop = step_starts[c], step_starts[c + 1]
         problem = scores, free_left, free_right
@@ -233,9 +268,10 @@ def solve_tangents(
             problem = scores, free_right, free_left
             directions = edge_dirs, right_dirs, left_dirs
             outs = edges_out, right_out, left_out
-        walk, tables, buffers, state = start_tangents(
-            steps, links, problem, directions, start, stop
-        )
+        walk, lengths = _start(steps, links, problem, directions, start, stop)
+        if len(room) < _measure(lengths):
+            room = aligned(_measure(lengths))
+        tables, buffers = _divide(room, lengths)
         rest = problem[2], directions[2], start
         sweep_forward(steps, links, closes, *rest, *walk, *tables, 0, stop - start)
         sweep_back(steps, links, closes, *rest, *walk, *tables, *buffers, state, *outs, 0,
