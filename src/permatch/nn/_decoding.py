@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from permatch.errors import ScoreTypeError
 from permatch.nn._batch import Batch
@@ -49,7 +50,7 @@ def draw_matchings(batch: Batch, n_samples: int, seed: int) -> Tensor:
 def check_plain(batch: Batch) -> None:
     """Refuse tensors within `torch.func`, whose values cannot be looked at."""
     for values in batch.tables:
-        if torch._C._functorch.is_functorch_wrapped_tensor(values):
+        if is_functorch_wrapped_tensor(values):
             raise ScoreTypeError(
                 "mode, sample and bayes_matching take batches as they are, outside of "
                 "torch.func.vmap and torch.func.grad; got scores within one of them. Build "
