@@ -7,8 +7,11 @@ import numpy as np
 import permatch as pm
 from benchmarks.bench_linking import candidates
 from benchmarks.harness import Report, milliseconds, race, spreads
+from permatch._parallel import Job
+from permatch.inference.tangents import Directions, infer_tangents
 from permatch.labels import check_known
 from permatch.objectives import MatchingLikelihood, Parameters, arrange
+from permatch.scores import stacked_problem
 
 _LINKS = Path(__file__).parents[1] / "examples" / "links.csv"
 _STEP = 1e-4
@@ -38,6 +41,8 @@ def run(is_quick: bool) -> Report:
     objective = _likelihood([graph], [matching], is_any=True)
     what = f"Hessian: a table of {n_edges:,} pairs, 10 features and an intercept"
     _hessian(report, what, objective, 0.3 * rng.normal(size=11), repeats, None)
+    for n_graphs, n, k in ((2000, 6, 6), (128, 12, 12), (32, 14, 14), (256, 8, 12)):
+        _one_direction(report, rng, n_graphs, n, k, repeats)
     horses = pm.datasets.silhouettes(
         n_points=14, n_images=60, n_contour=200, shear=(-1.5, 1.5), rng=0
     )
@@ -86,6 +91,45 @@ def _hessian(report, what, objective, coef, repeats, target):
         target,
         accuracy=f"{off:.0e} from differences; {found.method}",
         spread=spreads(hessian, gradient),
+    )
+
+
+def _one_direction(report, rng, n_graphs, n, k, repeats):
+    """Add the time of derivatives of all probabilities along one direction."""
+    left, right = rng.normal(size=(n_graphs, n)), rng.normal(size=(n_graphs, k))
+    scores = rng.normal(size=(n_graphs, n, k))
+    problem, job = stacked_problem(scores, left, right), Job(1, False)
+    sizes = problem.structure.n_edges, n_graphs * n, n_graphs * k
+    along = Directions(*(rng.normal(size=(size, 1)) for size in sizes))
+    engine = pm.AutoEngine()
+    tangents, inference = race(
+        lambda: infer_tangents(problem, along, job),
+        lambda: engine.infer_problem(problem, job),
+        repeats=4 * repeats,
+    )
+    found = infer_tangents(problem, along, job).edges[:, 0]
+    above, below = (
+        engine.infer_problem(
+            stacked_problem(
+                scores + step * along.edges.reshape(scores.shape),
+                left + step * along.left.reshape(left.shape),
+                right + step * along.right.reshape(right.shape),
+            ),
+            job,
+        ).marginals
+        for step in (_STEP, -_STEP)
+    )
+    off = np.abs(found - (above - below) / (2 * _STEP)).max() / np.abs(found).max()
+    report.add(
+        f"double backward: {n_graphs:,} graphs of {n} x {k}, all may stay unmatched",
+        "inference, the backward",
+        milliseconds(tangents.best),
+        milliseconds(inference.best),
+        tangents.best / inference.best,
+        "times",
+        4.0,
+        accuracy=f"{off:.0e} from differences",
+        spread=spreads(tangents, inference),
     )
 
 

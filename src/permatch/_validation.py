@@ -151,6 +151,10 @@ def as_floats(
         array = np.asarray(scores)
     except (ValueError, TypeError) as err:
         raise ScoreShapeError(f"{name} must be {ragged}") from err
+    except RuntimeError as err:
+        if "requires grad" not in str(err):
+            raise
+        raise has_gradient(name) from err
     if array.dtype.kind not in "fiu":
         hint = {
             "b": boolean,
@@ -162,6 +166,14 @@ def as_floats(
     # A long double beyond float64 becomes inf, which is caught later.
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def has_gradient(name: str) -> ScoreTypeError:
+    """Return what is said of a tensor of PyTorch that is part of a graph of gradients."""
+    return ScoreTypeError(
+        f"{name} must be numbers without a gradient, which is lost; got a tensor that "
+        "requires one. Use .detach(), or permatch.nn, whose results are differentiable."
+    )
 
 
 def _square(scores: Any, name: str, check: bool) -> FloatArray:

@@ -83,6 +83,13 @@ class Tensor:
         return self.values.__dlpack__()
 
 
+class Unshared(Tensor):
+    """One that refuses, as tensors of PyTorch that require a gradient do."""
+
+    def __dlpack__(self, stream=None):
+        raise BufferError("not this one")
+
+
 def test_arrays_come_in_as_they_lie():
     values = np.arange(24.0).reshape(2, 3, 4)
     found = dlpack.view(Tensor(values.transpose(0, 2, 1)))
@@ -97,6 +104,12 @@ def test_arrays_that_cannot_be_used_are_refused():
         dlpack.view(Tensor(np.zeros((2, 2), dtype=np.float32)))
     with pytest.raises(ScoreTypeError, match="must not run backwards"):
         dlpack.view(Tensor(np.zeros((3, 3))[:, ::-1]))
+    unshared = Unshared(np.zeros((3, 3)))
+    with pytest.raises(ScoreTypeError, match="cannot be shared: not this one"):
+        dlpack.view(unshared)
+    unshared.requires_grad = True
+    with pytest.raises(ScoreTypeError, match=r"without a gradient.*\.detach.*permatch\.nn"):
+        dlpack.view(unshared)
 
 
 def test_the_engine_of_gpus_computes_nowhere_else():

@@ -75,6 +75,33 @@ def test_one_direction_agrees_with_many_at_once(shape, spread, rng, monkeypatch)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 
 
+def test_components_of_one_task_do_not_disturb_each_other(rng):
+    # their tables lie in the same memory, narrow after wide ones
+    sizes, ends = (11, 2, 9, 1, 6, 10), np.cumsum((0, 11, 2, 9, 1, 6, 10))
+    scores = np.full((ends[-1], ends[-1]), -np.inf)
+    for first, size in zip(ends, sizes, strict=False):
+        own = slice(first, first + size)
+        scores[own, own] = 3.0 * rng.normal(size=(size, size))
+    free = rng.normal(size=(2, len(scores)))
+    problem, _ = check_problem(scores, *free)
+    along = random_directions(rng, problem.structure, 1)
+    table = np.zeros(scores.shape)
+    table[problem.structure.left, problem.structure.right] = along.edges[:, 0]
+    together = np.zeros(scores.shape)
+    found = infer_tangents(problem, along, Job()).edges[:, 0]
+    together[problem.structure.left, problem.structure.right] = found
+    for first, size in zip(ends, sizes, strict=False):
+        own = slice(first, first + size)
+        part, _ = check_problem(scores[own, own], free[0, own], free[1, own])
+        alone = Directions(
+            table[own, own].reshape(-1, 1), along.left[own], along.right[own]
+        )
+        expected = infer_tangents(part, alone, Job()).edges[:, 0]
+        np.testing.assert_allclose(
+            together[own, own].ravel(), expected, rtol=1e-12, atol=1e-15
+        )
+
+
 def test_alternatives_of_a_node_lose_what_others_gain(rng):
     scores = rng.normal(size=(5, 7))
     scores[rng.random((5, 7)) < 0.3] = -np.inf

@@ -1,16 +1,19 @@
 """What holds of `permatch.nn` on any device: run on the CPU, and on CUDA if there is any.
 
-Every check takes a device.  Only NumPy, PyTorch and permatch are imported.
+Every check takes a device.  Only NumPy, PyTorch, pytest and permatch are imported.
 """
 
 import math
 
 import numpy as np
+import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 import permatch as pm
 import permatch.nn
+from permatch.errors import NaNScoreError
+from permatch.nn import _ops
 from tests.brute_force import all_matchings
 
 TOL = {torch.float64: 1e-10, torch.float32: 2e-5}
@@ -272,6 +275,51 @@ def forbidden_edges_have_no_gradient(device):
     assert torch.isfinite(grad).all()
 
 
+def certain_edges_have_finite_gradients(device):
+    """Entropies of edges have infinite slopes where a probability is 0 or 1."""
+    only = torch.zeros(3, 3, dtype=torch.float64)
+    only[0, 1] = only[0, 2] = only[1, 2] = -torch.inf  # allowed edges that cannot be used
+    peaked = 800.0 * torch.eye(3, dtype=torch.float64)  # and some that underflow
+    mixed = torch.zeros(3, 3, dtype=torch.float64)
+    mixed[0, 1] = mixed[0, 2] = -torch.inf
+    for scores in (only, peaked, mixed):
+        own = scores.clone().to(device).requires_grad_()
+        p = permatch.nn.marginals(own)
+        loss = torch.special.entr(p).sum() + torch.special.entr(1.0 - p).sum()
+        (grad,) = torch.autograd.grad(loss, own)
+        assert torch.isfinite(grad).all()
+        close(grad, np.zeros((3, 3)), 1e-12)
+    # uneven where it is not certain: as if that part were alone
+    mixed[1, 1] = 1.0
+    alone = mixed[1:, 1:].clone().to(device).requires_grad_()
+    whole = mixed.to(device).requires_grad_()
+    grads = [
+        torch.autograd.grad(torch.special.entr(permatch.nn.marginals(z)).sum(), z)[0]
+        for z in (alone, whole)
+    ]
+    assert grads[0].abs().max() > 0.01
+    close(grads[1][1:, 1:], grads[0].cpu(), 1e-12)
+
+
+def hessian_products_agree(device):
+    """Those of `torch.autograd.functional` and of `torch.func`: no third derivative."""
+    rng = np.random.default_rng(12)
+    scores, along = tensors(device, *rng.normal(size=(2, 4, 4)))
+    must = np.full(4, MUST)
+    covariance = enumerated(scores.cpu().numpy(), must, must)[4][:16, :16]
+    wanted = (covariance @ along.cpu().numpy().ravel()).reshape(4, 4)
+    matching = torch.tensor([1, 0, 3, 2], device=device)
+    functional, log_partition = torch.autograd.functional, permatch.nn.log_partition
+    for products in (
+        functional.hvp(log_partition, scores, along),
+        functional.vhp(log_partition, scores, along),
+        functional.jvp(permatch.nn.marginals, scores, along),
+        functional.hvp(lambda z: permatch.nn.MatchingNLL()(z, matching), scores, along),
+        torch.func.jvp(torch.func.grad(log_partition), (scores,), (along,)),
+    ):
+        close(products[1], wanted, 1e-12)
+
+
 def transforms_work(device):
     rng = np.random.default_rng(10)
     (scores,) = tensors(device, rng.normal(size=(2, 3, 4, 4)))
@@ -321,6 +369,37 @@ def compiles(device, backend):
         grads.append((loss.detach(), own.grad))
     for found, wanted in zip(*grads, strict=True):
         close(found, wanted.cpu(), 1e-5)
+
+
+def passes_opcheck(device):
+    torch.manual_seed(0)
+    table = {"dtype": torch.float64, "device": device}
+    scores, *along = (torch.randn(2, 3, 3, **table) for _ in range(2))
+    must = torch.full((2, 3), -torch.inf, **table)
+    sides = [torch.randn(2, 3, **table) for _ in range(2)]
+    for problem in ([scores, must, must.clone()], [scores, *sides]):
+        one, *others = (values.clone().requires_grad_() for values in problem)
+        torch.library.opcheck(_ops.infer_op, (one, *others))
+        direction = (values.clone().requires_grad_() for values in (*along, *sides))
+        torch.library.opcheck(_ops.tangents_op, (*problem, *direction))
+    matching = torch.tensor([[0, -1, 1]], device=device)
+    torch.library.opcheck(_ops.count_partners, (matching, 3))
+
+
+def unknown_scores_are_refused(device):
+    """NaN is not taken for -inf, which is below all numbers as well."""
+    scores = torch.zeros(2, 3, 3, dtype=torch.float64, device=device)
+    must = torch.full((2, 3), -torch.inf, dtype=torch.float64, device=device)
+    unknown = must.clone()
+    unknown[1, 2] = torch.nan
+    for given, name in (
+        ((scores * torch.nan, None, None), "scores"),
+        ((scores, unknown, must), "unmatched_left"),
+        ((scores, must, unknown), "unmatched_right"),
+        ((scores[:, :2], unknown[:, :2] * torch.nan, 0.0), "unmatched_left"),
+    ):
+        with pytest.raises(NaNScoreError, match=f"{name} must not contain NaN"):
+            permatch.nn.infer(*given)
 
 
 def trains(device):

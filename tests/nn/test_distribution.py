@@ -9,7 +9,12 @@ import torch
 
 import permatch as pm
 import permatch.nn
-from permatch.errors import InfeasibleGraphError, InvalidMatchingError
+from permatch.errors import (
+    InfeasibleGraphError,
+    InvalidMatchingError,
+    InvalidOptionError,
+    ScoreTypeError,
+)
 
 SIZES = [[(4, 4), (3, 3), (2, 2)], [(1, 1), (4, 4), (3, 3)]]
 
@@ -98,6 +103,30 @@ def test_expand():
     one = permatch.nn.MatchingDistribution(torch.zeros(3, 3)).expand((4,))
     assert one.entropy().shape == (4,)
     assert one.scores.shape == (4, 3, 3)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2,), (1, 2), (2, 3, 4), ()], ids=str)
+def test_expand_says_what_fits(shape):
+    d = permatch.nn.MatchingDistribution(torch.zeros(2, 3, 4, 4))
+    with pytest.raises(InvalidOptionError, match=r"batch_shape must be .* \(2, 3\)"):
+        d.expand(shape)
+
+
+def test_entropy_of_large_scores_is_not_negative():
+    torch.manual_seed(0)
+    scores = 1e9 * torch.randn(50, 4, 4, dtype=torch.float64)
+    assert (permatch.nn.MatchingDistribution(scores).entropy() >= 0.0).all()
+
+
+def test_matchings_are_not_mapped():
+    scores = torch.zeros(2, 3, 3)
+    for ask in (
+        lambda s: permatch.nn.MatchingDistribution(s).mode,
+        lambda s: permatch.nn.MatchingDistribution(s).sample(),
+        lambda s: permatch.nn.MatchingDistribution(s).bayes_matching(),
+    ):
+        with pytest.raises(ScoreTypeError, match=r"outside of torch\.func\.vmap"):
+            torch.func.vmap(ask)(scores)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (2, 3, 0), (3, 0, 2, 4)], ids=str)

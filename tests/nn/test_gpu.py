@@ -7,7 +7,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
 
 import torch
 
+import permatch as pm
 import permatch.nn
+from permatch.errors import ScoreTypeError
 from tests.nn import checks
 
 pytestmark = [
@@ -50,6 +52,15 @@ def test_forbidden_edges_have_no_gradient():
     checks.forbidden_edges_have_no_gradient(CUDA)
 
 
+def test_certain_edges_have_finite_gradients():
+    checks.certain_edges_have_finite_gradients(CUDA)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_hessian_products():
+    checks.hessian_products_agree(CUDA)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_transforms():
     checks.transforms_work(CUDA)
@@ -59,6 +70,29 @@ def test_transforms():
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiles(backend):
     checks.compiles(CUDA, backend)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_opcheck():
+    checks.passes_opcheck(CUDA)
+
+
+def test_unknown_scores_are_refused():
+    checks.unknown_scores_are_refused(CUDA)
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_arrays_of_others_come_in_through_dlpack(library):
+    scores = np.random.default_rng(0).normal(size=(2, 12, 12))
+    if library == "torch":
+        array = torch.tensor(scores, device=CUDA)
+        with pytest.raises(ScoreTypeError, match="without a gradient"):
+            pm.infer(array.clone().requires_grad_(), "glynn_cuda")
+    else:
+        array = pytest.importorskip("cupy", reason="CuPy is not installed").asarray(scores)
+    found, wanted = pm.infer(array, "glynn_cuda"), pm.infer(scores)
+    np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=1e-10)
+    np.testing.assert_allclose(found.marginals, wanted.marginals, atol=1e-10)
 
 
 def test_trains():

@@ -32,6 +32,7 @@ def test_reductions_of_the_likelihood_of_matchings():
     total = permatch.nn.MatchingNLL(reduction="sum")(scores, matching)
     assert total.item() == pytest.approx(each.sum().item())
     assert repr(permatch.nn.MatchingNLL("sum")) == "MatchingNLL(reduction='sum')"
+    assert permatch.nn.MatchingNLL()(scores[:0], matching[:0]).item() == 0.0
     with pytest.raises(InvalidOptionError, match="'mean', 'sum', 'none'; got 'max'"):
         permatch.nn.MatchingNLL("max")
 
@@ -136,6 +137,38 @@ def test_whole_lists_as_pytorch_asks_for():
         torch.autograd.grad((grad**2).sum(), y_pred)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_only_reverse_mode_once():
+    loss, grades = permatch.nn.RankMatchLoss(), torch.tensor([[1, 0, 0]])
+    zeros = torch.zeros(1, 3)
+    for ask in (
+        lambda: torch.func.hessian(loss)(zeros, grades),
+        lambda: torch.func.jvp(lambda z: loss(z, grades), (zeros,), (zeros,)),
+        lambda: torch.func.jacrev(torch.func.jacrev(loss))(zeros, grades),
+    ):
+        with pytest.raises(DerivativeError, match="first derivatives only.*reverse mode"):
+            ask()
+    along = torch.ones(1, 3)
+    _, slope = torch.autograd.functional.jvp(lambda z: loss(z, grades), zeros, along)
+    assert slope.item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_masks_the_wrong_way_round_are_refused():
+    y_pred = torch.zeros(2, 3)
+    y_true = torch.tensor([[1, 0, -1], [1, 0, 0]])
+    is_padding = y_true == -1
+    loss = permatch.nn.RankMatchLoss()
+    with pytest.raises(InvalidOptionError, match="True for documents; .* Use ~mask"):
+        loss(y_pred, y_true, mask=is_padding)
+    wanted = loss(y_pred, y_true)
+    assert torch.equal(loss(y_pred, y_true, mask=~is_padding), wanted)
+    # masks that leave out everything, or nothing
+    assert loss(y_pred, y_true, mask=torch.zeros(2, 3, dtype=torch.bool)).item() == 0.0
+    every = torch.ones(2, 3, dtype=torch.bool)
+    assert torch.equal(loss(y_pred, y_true, mask=every), wanted)
+    assert loss(y_pred, torch.full((2, 3), -1), mask=every).item() == 0.0
+
+
 def test_messages_about_lists():
     loss, zeros = permatch.nn.RankMatchLoss(), torch.zeros(1, 3)
     grades = torch.tensor([[1, 0, 0]])
@@ -152,11 +185,13 @@ def test_messages_about_lists():
         with pytest.raises(error, match=words):
             loss(*given)
     with pytest.raises(GradeError, match="or the padding value; got -1"):
-        permatch.nn.RankMatchLoss(padding=-2)(zeros, torch.tensor([[1, -1, -2]]))
+        permatch.nn.RankMatchLoss(padding=np.int64(-2))(zeros, torch.tensor([[1, -1, -2]]))
     with pytest.raises(GradeError, match="got 2 levels and the grade 3"):
         permatch.nn.RankMatchLoss(levels=(0.0, 1.0))(zeros, grades * 3)
     for options, words in (
         ({"levels": "none"}, "levels must be 'grades' or 'gains'"),
+        ({"levels": None}, "levels must be .* one number per grade .* got None"),
+        ({"padding": -1.0}, r"padding must be a whole number below 0.* got -1\.0"),
         ({"form": "short"}, "form must be"),
         ({"padding": 0}, "padding must be a whole number below 0"),
     ):

@@ -64,6 +64,15 @@ def test_forbidden_edges_have_no_gradient():
     checks.forbidden_edges_have_no_gradient(CPU)
 
 
+def test_certain_edges_have_finite_gradients():
+    checks.certain_edges_have_finite_gradients(CPU)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_hessian_products():
+    checks.hessian_products_agree(CPU)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_transforms():
     checks.transforms_work(CPU)
@@ -82,16 +91,11 @@ def test_trains():
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.slow
 def test_opcheck():
-    torch.manual_seed(0)
-    scores, *along = (torch.randn(2, 3, 3, dtype=torch.float64) for _ in range(2))
-    must = torch.full((2, 3), -torch.inf, dtype=torch.float64)
-    sides = [torch.randn(2, 3, dtype=torch.float64) for _ in range(2)]
-    for problem in ([scores, must, must.clone()], [scores, *sides]):
-        one, *others = (values.clone().requires_grad_() for values in problem)
-        torch.library.opcheck(_ops.infer_op, (one, *others))
-        direction = (values.clone().requires_grad_() for values in (*along, *sides))
-        torch.library.opcheck(_ops.tangents_op, (*problem, *direction))
-    torch.library.opcheck(_ops.count_partners, (torch.tensor([[0, -1, 1]]), 3))
+    checks.passes_opcheck(CPU)
+
+
+def test_unknown_scores_are_refused():
+    checks.unknown_scores_are_refused(CPU)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -121,7 +125,10 @@ def test_unmatched_scores_broadcast_and_add_up_gradients():
 
 def test_unmatched_scores_by_default_are_those_of_infer():
     scores = np.random.default_rng(0).normal(size=(3, 5))
-    for left, right in ((None, None), (0.5, None), (None, 0.5), (0.0, 0.0)):
+    for left, right in (
+        *((None, None), (0.5, None), (None, 0.5), (0.0, 0.0)),
+        (np.float32(0.5), np.int64(1)),
+    ):
         wanted = pm.infer(scores, unmatched_left=left, unmatched_right=right)
         found = permatch.nn.infer(torch.tensor(scores), left, right)
         assert found.log_partition.item() == pytest.approx(wanted.log_partition)
@@ -136,13 +143,27 @@ def test_gradient_by_direction_of_a_hessian_product():
     assert torch.autograd.gradcheck(lambda *v: _ops.tangents(scores, free, free, *v), along)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit")
 def test_third_derivatives_are_refused():
     scores = torch.zeros(3, 3, requires_grad=True)
     (grad,) = torch.autograd.grad(
         (permatch.nn.marginals(scores) ** 2).sum(), scores, create_graph=True
     )
-    with pytest.raises(DerivativeError, match="up to the second .* Detach the scores"):
+    words = "up to the second .* Detach the scores"
+    with pytest.raises(DerivativeError, match=words):
         torch.autograd.grad(grad.sum(), scores)
+
+    def spread(scores):
+        return (permatch.nn.marginals(scores) ** 2).sum()
+
+    own, along = scores.detach(), torch.ones(3, 3)
+    for ask in (
+        lambda: torch.autograd.functional.hvp(spread, own, along),
+        lambda: torch.func.jacfwd(torch.func.jacfwd(permatch.nn.marginals))(own),
+        lambda: torch.func.jacrev(torch.func.hessian(permatch.nn.log_partition))(own),
+    ):
+        with pytest.raises(DerivativeError, match=words):
+            ask()
 
 
 @pytest.mark.slow
@@ -187,7 +208,17 @@ def test_messages_about_types_and_shapes():
     )
     refuses(ScoreShapeError, r"\(\.\.\., n, k\).*got shape \(3,\)", torch.zeros(3))
     two = torch.zeros(2, 2)
+    refuses(ScoreTypeError, r"real; use scores\.real", two.to(torch.complex64))
+    refuses(ScoreTypeError, "For allowed edges use mask=", two.bool())
     refuses(ScoreTypeError, "unmatched_left must be a number", two, "much")
+    refuses(
+        ScoreTypeError,
+        r"got ndarray. Use torch\.as_tensor\(unmatched_right\)",
+        two,
+        0.0,
+        np.zeros(2),
+    )
+    refuses(ScoreTypeError, "got bool. Use 0.0 where nodes may stay", two, True)
     refuses(
         ScoreShapeError, r"in its last dimension, 2; got shape \(3,\)", two, torch.zeros(3)
     )
@@ -197,13 +228,32 @@ def test_messages_about_types_and_shapes():
         torch.zeros(4, 2, 2),
         torch.zeros(3, 2),
     )
-    refuses(InvalidOptionError, "mask must be a tensor of type bool", two, mask=two)
+    refuses(InvalidOptionError, r"float32. Use mask\.bool", two, mask=two)
+    refuses(
+        InvalidOptionError,
+        r"got ndarray. Use torch\.as_tensor\(mask, dtype=torch\.bool\)",
+        two,
+        mask=np.ones((2, 2), dtype=bool),
+    )
     refuses(
         ScoreShapeError,
         r"mask must end in the shape of a graph.*left_mask",
         two,
         mask=torch.ones(2, 1, dtype=torch.bool),
     )
+
+
+def test_arrays_are_not_made_of_tensors_that_have_gradients():
+    scores = torch.zeros(3, 3, requires_grad=True)
+    for ask in (
+        lambda: pm.infer(scores),
+        lambda: pm.infer([scores, scores]),
+        lambda: pm.infer(np.zeros((3, 3)), unmatched_left=scores[0]),
+        lambda: pm.MatchingDistribution(scores),
+    ):
+        with pytest.raises(ScoreTypeError, match=r"Use \.detach\(\), or permatch\.nn"):
+            ask()
+    assert pm.infer(scores.detach()).log_partition == pytest.approx(np.log(6.0))
 
 
 def test_messages_about_values():
@@ -290,6 +340,41 @@ def test_what_the_gpu_cannot_sum_is_solved_on_the_processor():
         np.testing.assert_allclose(slope, (high - low) / 2e-5, atol=1e-8)
     with pytest.raises(NaNScoreError, match="scores must not contain NaN"):
         _cuda._Problem.of(scores * torch.nan, must, must)._solved_on_processor(None)
+
+
+def test_nan_unmatched_scores_are_seen_on_the_gpu():
+    from permatch.nn import _cuda
+
+    scores = torch.zeros(2, 3, 3, dtype=torch.float64)
+    must, free = torch.full((2, 3), -torch.inf), torch.zeros(2, 3)
+    good = torch.zeros(2, dtype=torch.float64)
+    unknown = must.clone().double()
+    unknown[1, 2] = torch.nan
+    for left, right, name in (
+        (unknown, must.double(), "unmatched_left"),
+        (must.double(), unknown, "unmatched_right"),
+    ):
+        problem = _cuda._Problem.of(scores, left, right)
+        assert not problem._is_perfect()
+        with pytest.raises(NaNScoreError, match=rf"{name} .* entry \(2,\) of graph 1"):
+            problem._are_good(good)
+    assert _cuda._Problem.of(scores, must.double(), must.double())._are_good(good)
+    assert _cuda._Problem.of(scores, free.double(), must.double())._are_good(good)
+    assert not _cuda._Problem.of(scores, None, None)._are_good(good + torch.inf)
+    # the columns are the smaller side: what is refused is named as it was given
+    wide = torch.zeros(2, 3, 4, dtype=torch.float64), unknown, torch.zeros(2, 4).double()
+    with pytest.raises(NaNScoreError, match="unmatched_left must not"):
+        _cuda._Problem.of(*wide)._solved_on_processor(None)
+
+
+def test_large_graphs_that_lose_digits_on_the_gpu_are_refused_in_words_that_fit():
+    from permatch.nn import _cuda
+
+    problem = _cuda._Problem.of(torch.zeros(1, 34, 34, dtype=torch.float64), None, None)
+    with pytest.raises(
+        SizeLimitError, match="34 x 34 nodes on the GPU lost .* Forbid edges"
+    ):
+        problem._solved_on_processor(None)
 
 
 def test_odd_matchings_are_refused_or_taken():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from permatch._types import FloatArray
+from permatch._validation import has_gradient
 from permatch.cuda.driver import Device, Pointer
 from permatch.errors import ScoreTypeError
 
@@ -69,7 +70,14 @@ class View:
 
 def view(array: Any) -> View:
     """Return where an array lies; it has to hold float64 values."""
-    capsule = array.__dlpack__(stream=_LEGACY_STREAM)
+    try:
+        capsule = array.__dlpack__(stream=_LEGACY_STREAM)
+    except BufferError as err:
+        if getattr(array, "requires_grad", False):
+            raise has_gradient("scores") from err
+        raise ScoreTypeError(
+            f"scores on a GPU must be plain arrays; this one cannot be shared: {err}."
+        ) from err
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(get(capsule, b"dltensor"))

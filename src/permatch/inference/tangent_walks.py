@@ -24,7 +24,7 @@ MOST_OPEN = 22
 # Share of the memory that is left for the tables of all threads.
 _SHARE = 0.5
 # Time of a block of `LANES` directions, and of one by itself, in inferences.
-_PER_BLOCK, _PER_DIRECTION = 20.0, 3.5
+_PER_BLOCK, _PER_DIRECTION = 20.0, 2.5
 # So many directions are cheaper one by one.
 _MOST_ALONE = 5
 

@@ -16,6 +16,7 @@ and mapped.
 from __future__ import annotations
 
 import math
+import numbers
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -191,19 +192,27 @@ def check_floats(values: Tensor, name: str) -> None:
             "or permatch.infer for NumPy arrays."
         )
     if not values.is_floating_point():
+        hint = f"Use {name}.double()."
+        if values.is_complex():
+            hint = f"Log-weights are real; use {name}.real if that is meant."
+        elif values.dtype == torch.bool and name == "scores":
+            hint = "For allowed edges use mask= and scores of 0."
         raise ScoreTypeError(
-            f"{name} must be of a floating-point type; got {values.dtype}. Use "
-            f"{name}.double(), or mask= for a mask of allowed edges."
+            f"{name} must be of a floating-point type; got {values.dtype}. {hint}"
         )
 
 
 def _as_tensor(values: Tensor | float, name: str, scores: Tensor) -> Tensor:
-    if isinstance(values, bool) or not isinstance(values, Tensor | float | int):
+    if isinstance(values, bool) or not isinstance(values, Tensor | numbers.Real):
+        hint = f"Use torch.as_tensor({name})."
+        if isinstance(values, bool):
+            hint = "Use 0.0 where nodes may stay unmatched, and -math.inf where not."
         raise ScoreTypeError(
-            f"{name} must be a number, a tensor or None; got {type(values).__name__}."
+            f"{name} must be a number, a tensor or None; got {type(values).__name__}. "
+            f"{hint}"
         )
     if not isinstance(values, Tensor):
-        return scores.new_full((), values, dtype=torch.float64)
+        return scores.new_full((), float(values), dtype=torch.float64)
     check_floats(values, name)
     _check_device(values, name, scores)
     return values.to(torch.float64)
@@ -211,10 +220,12 @@ def _as_tensor(values: Tensor | float, name: str, scores: Tensor) -> Tensor:
 
 def _check_mask(mask: Tensor, scores: Tensor) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        is_tensor = isinstance(mask, Tensor)
+        got = mask.dtype if is_tensor else type(mask).__name__
+        hint = "mask.bool()" if is_tensor else "torch.as_tensor(mask, dtype=torch.bool)"
         raise InvalidOptionError(
             f"mask must be a tensor of type bool, True where an edge may be; got {got}. "
-            "Use mask.bool()."
+            f"Use {hint}."
         )
     if mask.shape[-2:] != scores.shape[-2:]:
         raise ScoreShapeError(

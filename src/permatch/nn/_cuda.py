@@ -166,7 +166,14 @@ class _Problem(NamedTuple):
         return _SMALL_TOL if self.shape[2] < _LARGE else _LARGE_TOL
 
     def _are_good(self, residuals: Tensor) -> bool:
-        worst = (residuals if len(residuals) == 1 else residuals.max()).item()
+        worst = residuals if len(residuals) == 1 else residuals.max()
+        if self.left is None or self.right is None:
+            worst = worst.item()
+        else:  # kernels take NaN for a node that must be matched; maxima keep it
+            ends = self.left.max(), self.right.max()
+            worst, *most = torch.stack([worst.reshape(()), *ends]).tolist()
+            if any(map(math.isnan, most)):
+                self._check_values()
         if _SMALL_TOL < worst <= self._tol:
             warnings.warn(
                 f"digits were lost on a graph of {self.shape[2]} nodes: its probabilities "
@@ -179,8 +186,17 @@ class _Problem(NamedTuple):
     def _is_perfect(self) -> bool:
         if self.left is None or self.right is None:
             return True
-        is_free = (self.left > -math.inf).any() | (self.right > -math.inf).any()
-        return not bool(is_free)
+        is_free = (self.left != -math.inf).any() | (self.right != -math.inf).any()
+        return not bool(is_free)  # NaN is for others to refuse
+
+    def _check_values(self) -> None:
+        """Refuse NaN and scores that are too large, sides named as they were given."""
+        from permatch.nn._values import check_values
+
+        scores, left, right = self.filled()
+        if self.is_turned:
+            scores, left, right = scores.mT, right, left
+        check_values(scores, left, right)
 
     def _mended(
         self, answer: Answer, residuals: Tensor, direction: _Problem | None
@@ -206,13 +222,22 @@ class _Problem(NamedTuple):
         number, is refused there too.
         """
         from permatch.nn._engines import infer, tangents
-        from permatch.nn._values import check_values
 
+        self._check_values()
         given = self.filled()
-        check_values(*given)
         arrays = [tensor.detach().cpu().contiguous().numpy() for tensor in given]
         n_jobs = torch.get_num_threads()
-        found = infer(*arrays, n_jobs=n_jobs)
+        try:
+            found = infer(*arrays, n_jobs=n_jobs)
+        except SizeLimitError as err:
+            n, k = self.shape[:0:-1] if self.is_turned else self.shape[1:]
+            raise SizeLimitError(
+                f"sums over graphs of {n} x {k} nodes on the GPU lost too many digits, as "
+                "they do where single matchings outweigh all others by far, and the exact "
+                "engines of the CPU, which take over then, take none of this size. "
+                "Forbid edges that hardly matter, scale the scores down, or use "
+                "permatch.infer, which approximates."
+            ) from err
         if direction is not None:
             along = [
                 torch.where(z > -math.inf, v, 0.0).cpu().contiguous().numpy()

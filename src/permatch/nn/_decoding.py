@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
+from permatch.errors import ScoreTypeError
 from permatch.nn._batch import Batch
 
 
@@ -45,10 +47,23 @@ def draw_matchings(batch: Batch, n_samples: int, seed: int) -> Tensor:
     return _as_matchings(drawn, batch)
 
 
+def check_plain(batch: Batch) -> None:
+    """Refuse tensors within `torch.func`, whose values cannot be looked at."""
+    for values in batch.tables:
+        if is_functorch_wrapped_tensor(values):
+            raise ScoreTypeError(
+                "mode, sample and bayes_matching take batches as they are, outside of "
+                "torch.func.vmap and torch.func.grad; got scores within one of them. Build "
+                "the distribution from the whole batch: its batch dimensions do what vmap "
+                "would."
+            )
+
+
 def _problem(batch: Batch) -> Any:
     from permatch.nn._values import check_values
     from permatch.scores import stacked_problem
 
+    check_plain(batch)
     check_values(*batch.tables)
     return stacked_problem(*map(_array, batch.tables))
 

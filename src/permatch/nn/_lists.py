@@ -9,7 +9,8 @@ is its slopes, which padding does not enter and does not have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import torch
@@ -27,14 +28,19 @@ from permatch.errors import (
 
 Three = tuple[Tensor, Tensor, Tensor]
 
+# Grade of the padding of lists whose mask is the wrong way round; no grade that is given.
+_CONTRARY = -1e300
+
 
 def check_levels(levels: str | Sequence[float]) -> str | tuple[float, ...]:
     """Return the name of levels, or one number per grade."""
     from permatch.objectives.list_levels import check_levels
 
-    is_named = isinstance(levels, str)
-    found = check_levels(levels, 1 if is_named else max(len(levels) - 1, 1))
-    return levels if is_named else tuple(found.tolist())
+    if isinstance(levels, str):
+        check_levels(levels, 1)
+        return levels
+    largest = len(levels) - 1 if isinstance(levels, Sized) else 1
+    return tuple(check_levels(levels, max(largest, 1)).tolist())
 
 
 def check_form(form: str) -> str:
@@ -48,11 +54,15 @@ def check_form(form: str) -> str:
 
 def check_padding(padding: int) -> int:
     """Return the grade of padding."""
-    if not isinstance(padding, int) or padding >= 0:
+    try:
+        found = operator.index(padding)
+    except TypeError:
+        found = 0
+    if found >= 0:
         raise InvalidOptionError(
             f"padding must be a whole number below 0, which no grade is; got {padding!r}."
         )
-    return padding
+    return found
 
 
 def as_arguments(levels: str | tuple[float, ...]) -> tuple[str, list[float]]:
@@ -61,7 +71,11 @@ def as_arguments(levels: str | tuple[float, ...]) -> tuple[str, list[float]]:
 
 
 def as_grades(y_pred: Tensor, y_true: Tensor, mask: Tensor | None, padding: int) -> Tensor:
-    """Return grades (..., slate) as float64, ``-inf`` for padding."""
+    """Return grades (..., slate) as float64, ``-inf`` for padding.
+
+    A mask that is True at padding only is marked for the operator to refuse, which sees
+    values.
+    """
     for name, values in (("y_true", y_true), ("mask", mask)):
         if values is None and name == "mask":
             continue
@@ -78,14 +92,17 @@ def as_grades(y_pred: Tensor, y_true: Tensor, mask: Tensor | None, padding: int)
     if not y_pred.ndim:
         raise ScoreShapeError("y_pred must have shape (..., slate); got a single number.")
     is_padding = y_true == padding
-    if mask is not None:
-        if mask.dtype != torch.bool:
-            raise InvalidOptionError(
-                "mask must be of type bool, True for documents; got "
-                f"{mask.dtype}. Use mask.bool()."
-            )
-        is_padding = is_padding | ~mask
-    return torch.where(is_padding, -torch.inf, y_true.to(torch.float64))
+    grades = y_true.to(torch.float64)
+    if mask is None:
+        return torch.where(is_padding, -torch.inf, grades)
+    if mask.dtype != torch.bool:
+        raise InvalidOptionError(
+            "mask must be of type bool, True for documents; got "
+            f"{mask.dtype}. Use mask.bool()."
+        )
+    is_contrary = (mask == is_padding).all() & mask.any() & ~mask.all()
+    unused = torch.where(is_contrary, _CONTRARY, grades.new_full((), -torch.inf))
+    return torch.where(is_padding | ~mask, unused, grades)
 
 
 @torch.library.custom_op(
@@ -104,6 +121,11 @@ def whole_lists_op(
     from permatch.objectives.whole_list import WholeListLikelihood
 
     table, kinds = scores.detach().cpu().numpy(), grades.detach().cpu().numpy()
+    if (kinds == _CONTRARY).any():
+        raise InvalidOptionError(
+            "mask must be True for documents; got one that is True exactly where y_true is "
+            "padding. Use ~mask, or none: y_true marks the padding already."
+        )
     is_document = kinds != -np.inf
     own, whole = table[is_document], kinds[is_document]
     _check(own, whole, len(values))
@@ -191,13 +213,19 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Three) -> None:
 def _backward(ctx: Any, *grads: Tensor | None) -> Any:
     slope, curved, _ = grads
     if curved is not None:
-        raise DerivativeError(
-            "RankMatchLoss has first derivatives only, and a second one was asked for. "
-            "Detach its gradient before differentiating again."
-        )
+        raise _second_derivative()
     (slopes,) = ctx.saved_tensors
     grad = None if slope is None else slope[:, None] * slopes
     return grad, None, None, None, None
+
+
+def _second_derivative() -> DerivativeError:
+    return DerivativeError(
+        "RankMatchLoss has first derivatives only, and those in reverse mode; a second one "
+        "or forward mode was asked for, as by torch.func.hessian or jvp. Use "
+        "torch.func.grad or backward(), and detach the gradient before differentiating "
+        "again."
+    )
 
 
 whole_lists_op.register_autograd(_backward, setup_context=_keep)
@@ -213,6 +241,10 @@ class _WholeLists(torch.autograd.Function):
     @staticmethod
     def forward(*given: Any) -> Three:
         return whole_lists_op(*given)
+
+    @staticmethod
+    def jvp(ctx: Any, *direction: Tensor | None) -> Any:
+        raise _second_derivative()
 
 
 def whole_lists(

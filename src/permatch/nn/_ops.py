@@ -139,7 +139,7 @@ def _infer_backward(ctx: Any, slope: Tensor | None, *direction: Tensor | None) -
             for p, is_needed in zip(probabilities, ctx.needs_input_grad, strict=True)
         ]
     if any(part is not None for part in direction):
-        curved = tangents(*problem, *_without_forbidden(problem, direction))
+        curved = tangents(*problem, *_without_certain(probabilities, direction))
         grads = [
             (part if grad is None else grad + part) if is_needed else None
             for grad, part, is_needed in zip(
@@ -149,12 +149,28 @@ def _infer_backward(ctx: Any, slope: Tensor | None, *direction: Tensor | None) -
     return tuple(grads)
 
 
+def _without_certain(
+    probabilities: Sequence[Tensor], direction: Sequence[Tensor | None]
+) -> list[Tensor]:
+    """Return a direction that is 0 at probability 0, and nowhere infinite at 1.
+
+    What is certain has no covariance with anything, and entropies have infinite slopes
+    there: at forbidden edges, and at allowed ones that no matching needs or that underflow.
+    """
+    return [
+        torch.zeros_like(p)
+        if v is None
+        else torch.where((p != 0.0) & ((p != 1.0) | v.isfinite()), v, 0.0)
+        for p, v in zip(probabilities, direction, strict=True)
+    ]
+
+
 def _without_forbidden(
     problem: Sequence[Tensor], direction: Sequence[Tensor | None]
 ) -> list[Tensor]:
     """Return a direction that is 0 at forbidden edges, whatever was asked of them.
 
-    It may be infinite there, as the slope of a log is at 0.
+    It may be infinite there, as the slope of a log of a weight is at 0.
     """
     return [
         torch.zeros_like(z) if v is None else torch.where(z > -torch.inf, v, 0.0)
@@ -168,9 +184,13 @@ def _keep_problem(ctx: Any, inputs: tuple[Tensor, ...], output: Three) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _tangents_backward(ctx: Any, *direction: Tensor | None) -> Any:
+def _op_backward(ctx: Any, *direction: Tensor | None) -> Any:
     if any(ctx.needs_input_grad[:3]):
         raise _third_derivative()
+    return _tangents_backward(ctx, *direction)
+
+
+def _tangents_backward(ctx: Any, *direction: Tensor | None) -> Any:
     problem = ctx.saved_tensors
     grads = tangents(*problem, *_without_forbidden(problem, direction))
     return None, None, None, *grads
@@ -187,7 +207,7 @@ def _third_derivative() -> DerivativeError:
 
 
 infer_op.register_autograd(_infer_backward, setup_context=_keep)
-tangents_op.register_autograd(_tangents_backward, setup_context=_keep_problem)
+tangents_op.register_autograd(_op_backward, setup_context=_keep_problem)
 
 
 # The rules once more, as functions: those of operators are not seen by `torch.func`, and
@@ -213,6 +233,34 @@ class _Infer(torch.autograd.Function):
         return slope, *tangents(*problem, *along)
 
 
+class _Constant(torch.autograd.Function):
+    """The problem as it is, which refuses to be differentiated by.
+
+    `backward` of `_Tangents` cannot tell which gradients are asked for: Hessian-vector
+    products of `torch.autograd.functional` differentiate it by the direction only.  This
+    one is called when the gradient by the problem is.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*problem: Tensor) -> Three:
+        one, two, three = (z.view_as(z) for z in problem)
+        return one, two, three
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Three) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise _third_derivative()
+
+    @staticmethod
+    def jvp(ctx: Any, *grads: Tensor) -> Any:
+        raise _third_derivative()
+
+
 class _Tangents(torch.autograd.Function):
     generate_vmap_rule = True
     setup_context = staticmethod(_keep_problem)
@@ -224,8 +272,6 @@ class _Tangents(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *direction: Tensor | None) -> Three:
-        if any(part is not None for part in direction[:3]):
-            raise _third_derivative()
         problem = ctx.saved_tensors
         return tangents(*problem, *_without_forbidden(problem, direction[3:]))
 
@@ -253,8 +299,9 @@ def infer(scores: Tensor, left: Tensor | None, right: Tensor | None) -> Four:
 
 def tangents(*given: Tensor) -> Three:
     """Return the derivatives of probabilities along a direction, differentiable by it."""
-    run = tangents_op if torch.compiler.is_compiling() else _Tangents.apply
-    return run(*given)
+    if torch.compiler.is_compiling():
+        return tangents_op(*given)
+    return _Tangents.apply(*_Constant.apply(*given[:3]), *given[3:])
 
 
 # ---- matchings

@@ -9,8 +9,14 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
+from permatch.errors import InvalidOptionError
 from permatch.nn._batch import Batch, Unmatched, as_batch
-from permatch.nn._decoding import best_matchings, cheapest_matchings, draw_matchings
+from permatch.nn._decoding import (
+    best_matchings,
+    cheapest_matchings,
+    check_plain,
+    draw_matchings,
+)
 from permatch.nn.functional import Inference, infer_batch, total_scores
 
 if TYPE_CHECKING:
@@ -54,6 +60,8 @@ class MatchingDistribution(_Distribution):
     ``p(matching) ∝ exp(sum of the scores of its edges and of its unmatched nodes)``.  A
     value is a tensor (n,): the right node of every left node, -1 for unmatched and padded
     ones.  All is exact; log-probabilities, marginals and the entropy are differentiable.
+    They are computed where the scores are; `mode`, `sample` and `bayes_matching` on the
+    CPU, from where matchings are copied back.
 
     Parameters
     ----------
@@ -122,6 +130,16 @@ class MatchingDistribution(_Distribution):
         new: Any = self._get_checked_instance(MatchingDistribution, _instance)
         shape = torch.Size(batch_shape)
         batch = self._batch
+        try:
+            is_wider = torch.broadcast_shapes(shape, batch.shape) == shape
+        except RuntimeError:
+            is_wider = False
+        if not is_wider:
+            raise InvalidOptionError(
+                "batch_shape must be the batch dimensions of the distribution, "
+                f"{tuple(batch.shape)}, with more in front or other numbers where these "
+                f"are 1; got {tuple(shape)}."
+            )
 
         def expanded(values: Tensor | None) -> Any:
             if values is None:
@@ -197,7 +215,8 @@ class MatchingDistribution(_Distribution):
             own = values.reshape(p.shape)
             terms = torch.where(own > -torch.inf, own, 0.0) * p
             expected = expected + terms.flatten(len(batch.shape)).sum(dim=-1)
-        return (found.log_partition - expected).to(self._dtype)
+        # Differences of large numbers are off by their last digits.
+        return (found.log_partition - expected).clamp(min=0.0).to(self._dtype)
 
     @property
     def mode(self) -> Tensor:
@@ -235,7 +254,14 @@ class MatchingDistribution(_Distribution):
         -------
         Tensor of shape sample_shape + (..., n)
             Matchings, -1 for unmatched and padded nodes.
+
+        Notes
+        -----
+        Larger graphs can be sampled than summed.  Squares of more than 24 nodes, all of
+        which must be matched, are drawn by rejection, whose cost is exponential in the size
+        and in the spread of the scores; see `permatch.MatchingDistribution.sample`.
         """
+        check_plain(self._batch)
         shape = torch.Size(sample_shape)
         seed = int(torch.randint(2**63 - 1, ()).item())
         drawn = draw_matchings(self._batch, shape.numel(), seed)

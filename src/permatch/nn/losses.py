@@ -32,7 +32,7 @@ class MatchingNLL(torch.nn.Module):
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}
-        The mean over graphs, their sum, or one loss per graph.
+        The mean over graphs, 0 if there are none, their sum, or one loss per graph.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class RankMatchLoss(torch.nn.Module):
     Notes
     -----
     Computed on the CPU in float64; tensors on other devices are copied there and back.
-    Differentiable once.
+    Differentiable once, in reverse mode.
 
     Examples
     --------
@@ -148,7 +148,8 @@ class RankMatchLoss(torch.nn.Module):
             Its grade, a whole number of at least 0, of any type; `padding` for entries that
             are no document.
         mask : Tensor of shape (..., slate), bool, optional
-            True for documents; False for more padding.
+            True for documents; False for more padding.  The opposite, as other libraries
+            have it, is refused where `y_true` has the padding value.
 
         Returns
         -------
@@ -186,4 +187,4 @@ def _check_reduction(reduction: str) -> str:
 def _reduced(losses: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
+    return losses.sum() / max(losses.numel(), 1) if reduction == "mean" else losses.sum()
