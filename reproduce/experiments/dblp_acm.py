@@ -203,15 +203,17 @@ def tree_effects(rows: Iterable[Row], protocol: str) -> dict[str, dict[str, Effe
     Ratios of losses and the difference of F1, paired by split, with intervals.
     """
     own = [row for row in rows if row["protocol"] == protocol]
+
+    def ratio(name: str, rival: str) -> Effect:
+        ours, theirs = (
+            [row[name] for row in own if row["method"] == method]
+            for method in ("boosted", rival)
+        )
+        return ratio_of(ours, theirs, f"{name} of boosted over {rival}")
+
     found: dict[str, dict[str, Effect]] = {}
     for rival in RIVALS:
-        found[rival] = {
-            name: ratio_of(
-                *([row[name] for row in own if row["method"] == m] for m in ("boosted", rival)),
-                f"{name} of boosted over {rival}",
-            )
-            for name in ("log_loss", "brier")
-        }
+        found[rival] = {name: ratio(name, rival) for name in ("log_loss", "brier")}
         what = f"F1 of boosted above that of {rival}"
         found[rival]["f1"] = lead(own, "boosted", rival, "f1", what)
     return found

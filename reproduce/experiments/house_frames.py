@@ -67,7 +67,9 @@ class House:
         """Return a graph for every pair of frames, of some of the landmarks or of all."""
         chosen = np.arange(self.size) if landmarks is None else landmarks
         seen = self.contexts[:, chosen]
-        graphs = [BipartiteGraph((seen[i][:, None] - seen[j][None]) ** 2) for i, j in frames]
+        graphs = [
+            BipartiteGraph((seen[i][:, None] - seen[j][None]) ** 2) for i, j in frames
+        ]
         return Pairs(graphs, [np.arange(len(chosen))] * len(frames))
 
 

@@ -1,14 +1,15 @@
 """What learned weights are worth on the CMU House when test pairs share less with training.
 
     in-turn           as in `cmu_house`: neighbours of every test frame are learned from
-    early-late        early frames to learn from, the following ones to choose alpha by, late
-                      ones to test on; no frame in two parts
-    early-late-mixed  the same test pairs; early and following pairs are dealt to learning and
-                      choosing in turn, so that alpha is chosen on neighbours
+    early-late        early frames to learn from, the following ones to choose alpha by,
+                      late ones to test on; no frame in two parts
+    early-late-mixed  the same test pairs; early and following pairs are dealt to learning
+                      and choosing in turn, so that alpha is chosen on neighbours
     near-far          early frames a few apart to learn from, the following ones as near to
                       choose by, late frames much further apart to test on
     same-landmarks    half of the landmarks, frames in turn
-    new-landmarks     the same test pairs; the other half to learn from (8) and choose by (7)
+    new-landmarks     the same test pairs; the other half to learn from (8) and to choose
+                      by (7)
 
     unweighted        coef = -1 for every feature, no learning
     map               maximum a posteriori, drawn to 0
@@ -19,8 +20,9 @@
     max_margin_prior  drawn to -1
     boosted           boosted trees, by the likelihood of matchings
 
-All choose by the Hamming loss on the validation pairs; of equally good alphas the strongest
-counts.  Graphs of 30 landmarks have gradients of the Bethe approximation, halves exact ones.
+All choose by the Hamming loss on the validation pairs; of equally good alphas the
+strongest counts.  Graphs of 30 landmarks have gradients of the Bethe approximation, halves
+exact ones.
 """
 
 import time
@@ -397,9 +399,9 @@ def explain(train: Pairs, test: Pairs, coef: FloatArray) -> Row:
         true edges, in training and in testing, and ``loss_within``, the loss with test
         features cut off at the largest value of all edges; ``drift_train`` and
         ``drift_test``, how far apart the two nodes of a true edge are, in weighted
-        features, as a share of the mean over all edges; ``n_rising`` coefficients above 0, their
-        ``share_rising`` of all weights (times the spread of features in training), and
-        ``loss_falling``, the loss with these set to 0; ``train_loss``.
+        features, as a share of the mean over all edges; ``n_rising`` coefficients above 0,
+        their ``share_rising`` of all weights (times the spread of features in training),
+        and ``loss_falling``, the loss with these set to 0; ``train_loss``.
     """
     learned = np.concatenate([_rows(graph) for graph in train.graphs])
     seen = np.concatenate([_rows(graph) for graph in test.graphs])
@@ -414,7 +416,9 @@ def explain(train: Pairs, test: Pairs, coef: FloatArray) -> Row:
         "drift_test": _drift(seen, _true_rows(test), coef),
         "loss_within": Pairs(cut, test.matchings).loss(coef),
         "n_rising": int((coef > 0).sum()),
-        "share_rising": float(weights[coef > 0].sum()) / all_weights if all_weights else 0.0,
+        "share_rising": float(weights[coef > 0].sum()) / all_weights
+        if all_weights
+        else 0.0,
         "loss_falling": test.loss(np.minimum(coef, 0.0)),
         "train_loss": train.loss(coef),
     }

@@ -169,7 +169,7 @@ def _boosted(
     )
     with quiet_fit(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the last round, and of approximate inference
-        model.fit(*train, validation=tuple(validation))
+        model.fit(*train, validation=(validation.graphs, validation.matchings))
     curves = model.cv_results_["curves"]
     row = _step(
         is_falling,
@@ -278,9 +278,7 @@ def _ends(graphs: list[BipartiteGraph]) -> np.ndarray:
     return np.cumsum([graph.n_edges for graph in graphs])[:-1]
 
 
-def _tables(
-    graphs: list[BipartiteGraph], scores: Sequence[FloatArray]
-) -> list[FloatArray]:
+def _tables(graphs: list[BipartiteGraph], scores: Sequence[FloatArray]) -> list[FloatArray]:
     return [
         own.reshape(graph.n_left, graph.n_right)
         for graph, own in zip(graphs, scores, strict=True)

@@ -67,13 +67,12 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
             "Hamming loss by training pairs, with standard deviations over repeats.",
         )
     )
-    trees = [by_key.get((sizes[-1], method)) for method in ("boosted", "pairs")]
-    if all(trees):
-        boosted, pairs = map(show_spread, trees)
+    boosted, pairs = (by_key.get((sizes[-1], method)) for method in ("boosted", "pairs"))
+    if boosted and pairs:
         page.add_text(
-            f"Boosted trees, with {sizes[-1]} pairs in the first "
-            f"{trees[0]['n_repeats']} repeats: {boosted} by the likelihood of whole "
-            f"matchings, {pairs} pair by pair, with assignment."
+            f"Boosted trees, with {sizes[-1]} pairs in the first {boosted['n_repeats']} "
+            f"repeats: {show_spread(boosted)} by the likelihood of whole matchings, "
+            f"{show_spread(pairs)} pair by pair, with assignment."
         )
     page.add_heading("Differences from the paper", level=3)
     page.add_text(

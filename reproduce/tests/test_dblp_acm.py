@@ -145,7 +145,9 @@ def test_trees_are_compared_split_by_split(rows):
         pairs = [(values[k, "boosted"], values[k, rival]) for k in (0, 1)]
         ratios = [a["log_loss"] / b["log_loss"] for a, b in pairs]
         assert own["log_loss"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
-        assert own["f1"].mean == pytest.approx(np.mean([a["f1"] - b["f1"] for a, b in pairs]))
+        assert own["f1"].mean == pytest.approx(
+            np.mean([a["f1"] - b["f1"] for a, b in pairs])
+        )
     for row in rows:
         if "trees" in row["method"] or row["method"] == "boosted":
             assert row["told"]["num_leaves"] in LEAF_COUNTS
