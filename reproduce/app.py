@@ -8,6 +8,7 @@ from permatch.cli.shared.terminal import Command, Group
 from reproduce.commands.alpha import alpha
 from reproduce.commands.everything import everything
 from reproduce.commands.house import house
+from reproduce.commands.house_protocols import house_protocols
 from reproduce.commands.linking import linking
 from reproduce.commands.neural import neural
 from reproduce.commands.positions import positions
@@ -66,6 +67,7 @@ def reproduce() -> None:
 app.command("all", cls=Command)(everything)
 app.command(cls=Command)(silhouettes)
 app.command(cls=Command)(house)
+app.command("house-protocols", cls=Command)(house_protocols)
 app.command(cls=Command)(linking)
 app.command(cls=Command)(tracking)
 app.command(cls=Command)(alpha)

@@ -60,7 +60,7 @@ def everything(
       python -m reproduce all --quick
       python -m reproduce all --data ~/data --out paper
     """
-    need("reproduce all", skimage="vision", matplotlib="plots")
+    need("reproduce all", skimage="vision", matplotlib="plots", lightgbm="boosting")
     folder = make_folder(out)
     stem = folder / ("paper-quick" if quick else "paper")
     steps = plan(folder, data, quick, jobs)

@@ -43,7 +43,9 @@ def linking(
     A logistic regression gives every candidate pair a probability.  Compared
     are its own threshold, greedy linking, assignment, splink's single best
     links, and permatch: pm.link on the same probabilities, without labels and
-    with, and weights of the features learned by permatch.
+    with, and weights of the features learned by permatch.  The same is done with
+    LightGBM in the place of the regression, next to trees that permatch grows by
+    the likelihood of all links together.
 
     Records are split by entity (five times) and by venue: the harder split
     tests on a venue of which no pair was labelled.
@@ -61,6 +63,7 @@ def linking(
     from reproduce.experiments.dblp_acm import Config
 
     need("reproduce linking", matplotlib="plots", splink="reproduce", pandas="tables")
+    need("reproduce linking", lightgbm="boosting")
     config = Config.quick() if quick else Config()
     config = replace(config, data=None if data is None else str(data))
     find_folder(config.data)  # no folder for results where there is nothing to do
@@ -102,7 +105,12 @@ def _as_data(
 ) -> dict[str, Any]:
     """Return all results as plain numbers and text, without where the data was found."""
     from permatch._version import __version__
-    from reproduce.experiments.dblp_acm import certainty, effects, summarise
+    from reproduce.experiments.dblp_acm import (
+        certainty,
+        effects,
+        summarise,
+        tree_effects,
+    )
 
     options = asdict(config)
     options.pop("data")
@@ -115,6 +123,13 @@ def _as_data(
         "effects": {
             protocol: {
                 name: effect.to_json() for name, effect in effects(rows, protocol).items()
+            }
+            for protocol in config.protocols
+        },
+        "trees": {
+            protocol: {
+                rival: {name: effect.to_json() for name, effect in found.items()}
+                for rival, found in tree_effects(rows, protocol).items()
             }
             for protocol in config.protocols
         },

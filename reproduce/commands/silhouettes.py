@@ -1,6 +1,7 @@
 """``python -m reproduce silhouettes``: the paper's Figure 3, left."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from reproduce.commands.steps import (
     finish,
     need,
     write_csv,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ _HEADINGS = {
     "map": "MAP",
     "max_margin": "max-margin",
     "map - max_margin": "difference",
+    "boosted": "boosted",
+    "pairs": "pair by pair",
 }
 _FIELDS = ["n", "method", "mean", "spread", "n_repeats", "seconds", "n_evaluations"]
 
@@ -84,7 +88,8 @@ def silhouettes(
 
     For each number of training pairs, MAP and max-margin learn from the same
     pairs, choose alpha on as many validation pairs, and are tested on 500 more.
-    Unweighted features are the baseline.
+    Unweighted features are the baseline.  In the first five repeats boosted trees
+    learn from the most pairs too, by the likelihood of matchings and pair by pair.
 
     In the paper all pairs show the same landmarks, so a learner may know the
     points it is tested on.  Two more protocols learn from something else, and
@@ -92,8 +97,9 @@ def silhouettes(
     outline; other-silhouette, on other outlines, drawn anew in every repeat.
 
     Writes the rows (silhouettes.jsonl, or silhouettes-new-landmarks.jsonl), the
-    figure (.png, .svg) and the summary (.csv).  You can stop at any time with
-    Ctrl-C; the same command resumes, also with more repeats.
+    figure (.png, .svg), the summary (.csv) and the results as data, with intervals
+    (.json).  You can stop at any time with Ctrl-C; the same command resumes, also
+    with more repeats.
 
     [bold]Examples[/bold]
 
@@ -105,6 +111,7 @@ def silhouettes(
     from reproduce.experiments.silhouette_sample_size import Config
 
     need("reproduce silhouettes", skimage="vision", matplotlib="plots")
+    need("reproduce silhouettes", lightgbm="boosting")
     config = Config.quick() if quick else Config()
     if repeats is not None:
         config = replace(config, n_repeats=repeats)
@@ -132,6 +139,9 @@ def silhouettes_part(config: "Config", folder: Path, is_quick: bool, jobs: int) 
     def write(rows: list[dict[str, Any]], summary: list[dict[str, Any]]) -> None:
         write_csv(stem.with_suffix(".csv"), _FIELDS, summary)
         draw(stem, lambda axes: learning_curve(rows, axes))
+        last = datetime.fromtimestamp(stem.with_suffix(".jsonl").stat().st_mtime, tz=UTC)
+        day = last.date().isoformat()
+        write_json(stem.with_suffix(".json"), as_data(config, rows, is_quick, day))
 
     return Part(
         title=name.replace("-", " "),
@@ -141,22 +151,45 @@ def silhouettes_part(config: "Config", folder: Path, is_quick: bool, jobs: int) 
         summarise=summarise,
         write=write,
         report=lambda console, summary: _report(console, config, summary),
+        has_json=True,
     )
+
+
+def as_data(
+    config: "Config", rows: list[dict[str, Any]], is_quick: bool, day: str
+) -> dict[str, Any]:
+    """Return the results as plain numbers and text, without where images were found."""
+    from permatch._version import __version__
+    from reproduce.experiments.silhouette_sample_size import judged, summarise
+
+    options = asdict(config)
+    for name in ("image", "others"):
+        options[name] = options[name] and Path(options[name]).name
+    return {
+        "permatch": __version__,
+        "is_quick": is_quick,
+        "date": day,
+        "config": options,
+        "summary": summarise(rows),
+        "effects": [effect.to_json() for effect in judged(config, rows)],
+    }
 
 
 def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -> None:
     """Print a line per number of training pairs and a column per method."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("pairs", *_HEADINGS.values(), "MAP fit"):
-        table.add_column(heading, justify="right", no_wrap=True)
     by_key = {(line["n"], line["method"]): line for line in summary}
+    known = {line["method"] for line in summary}
+    methods = {name: heading for name, heading in _HEADINGS.items() if name in known}
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("pairs", *methods.values(), "MAP fit"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for n in sorted({line["n"] for line in summary if line["n"] > 0}):
         cells = [
             _loss(
-                by_key[0 if method == "unweighted" else n, method],
+                by_key.get((0 if method == "unweighted" else n, method)),
                 is_signed=" - " in method,
             )
-            for method in _HEADINGS
+            for method in methods
         ]
         fit = by_key[n, "map"]
         cost = f"{fit['seconds']:.1f} s, {fit['n_evaluations']:.0f}"
@@ -167,10 +200,13 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
         f"\nHamming loss on {plural(config.n_test, 'test pair')}, mean and standard "
         f"deviation over {plural(n_repeats, 'repeat')}, by number of training "
         f"pairs. Protocol: {config.protocol}. Difference: MAP minus max-margin, within "
-        "repeats. MAP fit: time and evaluations at the chosen alpha.\n"
+        "repeats. MAP fit: time and evaluations at the chosen alpha. Trees learn from the "
+        f"most pairs only, in up to {plural(config.n_tree_repeats, 'repeat')}.\n"
     )
 
 
-def _loss(line: dict[str, Any], *, is_signed: bool) -> str:
+def _loss(line: dict[str, Any] | None, *, is_signed: bool) -> str:
+    if line is None:
+        return ""
     mean = f"{line['mean']:+.3f}" if is_signed else f"{line['mean']:.3f}"
     return mean if line["spread"] is None else f"{mean} +- {line['spread']:.3f}"

@@ -44,7 +44,7 @@ PLAUSIBLE = 0.05
 N_BINS = 10
 
 #: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,32 @@ def effects(rows: Iterable[Row], protocol: str) -> dict[str, Effect]:
         ),
         "f1": lead(own, "link", "greedy", "f1", "F1 of link above greedy's"),
     }
+
+
+#: What boosted trees are compared with.
+RIVALS = ("learned", "trees", "trees_assignment", "trees_link")
+
+
+def tree_effects(rows: Iterable[Row], protocol: str) -> dict[str, dict[str, Effect]]:
+    """Return by rival what `BoostedMatching` has of its log-loss, Brier score and F1.
+
+    Ratios of losses and the difference of F1, paired by split, with intervals.
+    """
+    own = [row for row in rows if row["protocol"] == protocol]
+
+    def ratio(name: str, rival: str) -> Effect:
+        ours, theirs = (
+            [row[name] for row in own if row["method"] == method]
+            for method in ("boosted", rival)
+        )
+        return ratio_of(ours, theirs, f"{name} of boosted over {rival}")
+
+    found: dict[str, dict[str, Effect]] = {}
+    for rival in RIVALS:
+        found[rival] = {name: ratio(name, rival) for name in ("log_loss", "brier")}
+        what = f"F1 of boosted above that of {rival}"
+        found[rival]["f1"] = lead(own, "boosted", rival, "f1", what)
+    return found
 
 
 def certainty(rows: Iterable[Row], protocol: str) -> Row:

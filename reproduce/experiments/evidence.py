@@ -42,18 +42,21 @@ SMALL = 5
 
 
 def silhouette_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
-    """Return MAP's lead over max-margin with the most pairs; beside it, its growth."""
+    """Return MAP's lead over max-margin with the most pairs; beside it, its growth.
+
+    There is none with a single number of pairs.
+    """
     sizes = sorted({row["n"] for row in rows if row["n"] > 0})
     first, last = (
         _savings(rows, (n, "map"), (n, "max_margin")) for n in (sizes[0], sizes[-1])
     )
-    growth = [b - a for a, b in zip(first, last, strict=True)]
     ahead = f"Hamming loss by which MAP is ahead with {sizes[-1]} pairs"
-    grown = f"what that lead gained from {sizes[0]} to {sizes[-1]} pairs"
-    return [
-        effect_of(last, ahead, level=level),
-        _beside(effect_of(growth, grown, level=level)),
-    ]
+    found = [effect_of(last, ahead, level=level)]
+    if len(sizes) > 1:
+        growth = [b - a for a, b in zip(first, last, strict=True)]
+        grown = f"what that lead gained from {sizes[0]} to {sizes[-1]} pairs"
+        found.append(_beside(effect_of(growth, grown, level=level)))
+    return found
 
 
 def transfer_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
@@ -68,6 +71,27 @@ def transfer_effects(rows: Sequence[Row], level: float = LEVEL) -> list[Effect]:
         for method, label in (("map", "MAP"), ("max_margin", "max-margin"))
     ]
     return [*saved, _beside(silhouette_effects(rows, level)[0])]
+
+
+def tree_effects(rows: Sequence[Row]) -> list[Effect]:
+    """Return what boosted trees lose less than other methods with the most pairs.
+
+    Over the repeats that have them; none where no repeat has.
+    """
+    n = max(row["n"] for row in rows)
+    names = {
+        "map": "MAP",
+        "max_margin": "max-margin",
+        "pairs": "trees grown pair by pair",
+    }
+    found = []
+    repeats = {row["repeat"] for row in rows if row["method"] == "boosted"}
+    own = [row for row in rows if row["repeat"] in repeats]
+    for rival, name in names.items() if repeats else ():
+        what = f"Hamming loss by which boosted trees are ahead of {name} with {n} pairs"
+        leads = _savings(own, (n, "boosted"), (n, rival))
+        found.append(_beside(effect_of(leads, what)))
+    return found
 
 
 def _savings(

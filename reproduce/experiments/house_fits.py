@@ -1,7 +1,7 @@
 """Fits on pairs of frames, each with its alpha chosen on validation pairs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Fit:
         Whether the fit at the chosen alpha converged.
     gradient_error : float or None
         Largest standard error of an entry of the gradient; None where it is not known.
+    coef_path : list of ndarray
+        Coefficients at every alpha of the path.
     """
 
     coef: FloatArray
@@ -42,6 +44,7 @@ class Fit:
     n_evaluations: int
     is_converged: bool
     gradient_error: float | None = None
+    coef_path: list[FloatArray] = field(default_factory=list)
 
     def to_row(self) -> Row:
         """Return it as part of a row."""
@@ -67,11 +70,12 @@ def learn_map(
     engine: AbstractEngine,
     tol: float,
     n_jobs: int | None,
+    **options: Any,
 ) -> Fit:
-    """Return a fit by maximum a posteriori."""
+    """Return a fit by maximum a posteriori, with further options of `MAPMatchingCV`."""
     from permatch.estimators import MAPMatchingCV
 
-    model = MAPMatchingCV(alphas, engine=engine, tol=tol, n_jobs=n_jobs)
+    model = MAPMatchingCV(alphas, engine=engine, tol=tol, n_jobs=n_jobs, **options)
     model.fit(*train, validation=(validation.graphs, validation.matchings))
     results, error = model.cv_results_, model.gradient_error_
     return Fit(
@@ -82,6 +86,7 @@ def learn_map(
         n_evaluations=int(results["n_evaluations"].sum()),
         is_converged=bool(model.is_converged_),
         gradient_error=None if np.isnan(error) else float(error),
+        coef_path=list(model.coef_path_[:, 0, : model.n_features_in_]),
     )
 
 
@@ -91,11 +96,12 @@ def learn_margin(
     alphas: Sequence[float],
     tol: float,
     n_jobs: int | None,
+    **options: Any,
 ) -> Fit:
-    """Return a fit by maximum margin."""
+    """Return a fit by maximum margin, with further options of `MaxMarginMatching`."""
     from permatch.estimators import MaxMarginMatching
 
-    model = MaxMarginMatching(tol=tol, warm_start=True, n_jobs=n_jobs)
+    model = MaxMarginMatching(tol=tol, warm_start=True, n_jobs=n_jobs, **options)
     path: list[list[float]] = []
     fits: list[tuple[FloatArray, bool]] = []
     n_evaluations = 0
@@ -112,6 +118,7 @@ def learn_margin(
         n_train=len(train.graphs),
         n_evaluations=n_evaluations,
         is_converged=fits[best][1],
+        coef_path=[coef for coef, _ in fits],
     )
 
 

@@ -6,12 +6,13 @@ remainder of 0, 1 or 2 when divided by 3, the convention of Caetano et al. (2009
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from permatch._types import FloatArray
+from permatch._types import FloatArray, IntArray
 from permatch.errors import InvalidPointsError
 from permatch.graphs import BipartiteGraph
 from permatch.pages.demo_learning import Pairs
@@ -58,12 +59,18 @@ class House:
 
     def pairs(self, gap: int, part: str) -> Pairs:
         """Return a graph for every pair of a part: squared differences of contexts."""
-        frames = self.frames(gap, part)
+        return self.between(self.frames(gap, part))
+
+    def between(
+        self, frames: Sequence[tuple[int, int]], landmarks: IntArray | None = None
+    ) -> Pairs:
+        """Return a graph for every pair of frames, of some of the landmarks or of all."""
+        chosen = np.arange(self.size) if landmarks is None else landmarks
+        seen = self.contexts[:, chosen]
         graphs = [
-            BipartiteGraph((self.contexts[i][:, None] - self.contexts[j][None]) ** 2)
-            for i, j in frames
+            BipartiteGraph((seen[i][:, None] - seen[j][None]) ** 2) for i, j in frames
         ]
-        return Pairs(graphs, [np.arange(self.size)] * len(frames))
+        return Pairs(graphs, [np.arange(len(chosen))] * len(frames))
 
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path:

@@ -6,10 +6,17 @@
     splink       `cluster_using_single_best_links` on the same probabilities
     link         `pm.link` on the same probabilities: no labels, no threshold
     calibrated   `pm.link`, slope and constant of the logit learned from training labels
-    learned      `pm.link` with weights of the features learned from training labels
+    learned      `pm.link` with weights of the features learned from training labels, by
+                 `MAPMatching`
+    trees             LightGBM on the features of single pairs, tuned threshold
+    trees_assignment  as assignment, on its probabilities
+    trees_link        `pm.link` on its probabilities
+    boosted           `pm.link` with trees grown by the likelihood of all links together,
+                      `BoostedMatching`
 
 All see the same candidates.  Thresholds, slope and constant are chosen on the training
-pairs, with probabilities from a classifier that has not seen the records in question.
+pairs, with probabilities from a classifier that has not seen the records in question.  For
+trees see `link_trees`.
 """
 
 import logging
@@ -26,6 +33,7 @@ from permatch._types import BoolArray, FloatArray, IntArray
 from permatch.pages.demo_linking import greedy
 from reproduce.experiments.bibliographies import FEATURES, Candidates
 from reproduce.experiments.link_measures import best_threshold
+from reproduce.experiments.link_trees import boosted_links, pair_trees
 
 METHODS = (
     "classifier",
@@ -35,6 +43,10 @@ METHODS = (
     "link",
     "calibrated",
     "learned",
+    "trees",
+    "trees_assignment",
+    "trees_link",
+    "boosted",
 )
 
 _N_FOLDS = 5
@@ -71,6 +83,24 @@ def answers(
     learn = partial(pm.fit_links, known, left=_LEFT, right=_RIGHT, label="label")
     found["calibrated"] = _linked(test.table(p=p), partial(learn, probability="p"))
     found["learned"] = _linked(test.table(), partial(learn, features=list(FEATURES)))
+    return found | _by_trees(train, test, int(rng.integers(2**31)))
+
+
+def _by_trees(train: Candidates, test: Candidates, seed: int) -> dict[str, Answer]:
+    """Return what methods with boosted trees say of the test pairs."""
+    trees = pair_trees(train, test, seed)
+    before, p = trees.out_of_fold, trees.probability
+    found = {"trees": _above(p, best_threshold(before, train.is_link, train.n_links))}
+    taken = assignment(train.left, train.right, before)
+    cut = best_threshold(before[taken], train.is_link[taken], train.n_links)
+    found["trees_assignment"] = _kept(p, assignment(test.left, test.right, p), cut)
+    found["trees_link"] = _linked(test.table(p=p), probability="p")
+    for answer in found.values():
+        answer.told.update(trees.chosen)
+    boosted = boosted_links(train, seed)
+    found["boosted"] = _linked(test.table(), lambda: boosted)
+    chosen = {"num_leaves": boosted.num_leaves_, "n_rounds": boosted.n_rounds_}
+    found["boosted"].told.update({name: int(value) for name, value in chosen.items()})
     return found
 
 

@@ -2,12 +2,13 @@
 
 Every repeat draws new landmarks, shears and pairs.  What is learned, and how, is as
 in `permatch demo`: see `permatch.pages.demo_learning`.  What is learned from is the
-protocol: see `silhouette_protocols`.
+protocol: see `silhouette_protocols`.  In the first repeats boosted trees learn from the
+most pairs too: see `matching_trees`.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,9 +16,14 @@ import numpy as np
 
 from permatch._validation import check_choice, check_count
 from permatch.errors import InvalidOptionError
-from permatch.pages.demo_learning import Setup, measure
+from permatch.pages.demo_learning import Draw, Setup, measure
 from reproduce.experiments.claims import Effect
-from reproduce.experiments.evidence import silhouette_effects, transfer_effects
+from reproduce.experiments.evidence import (
+    silhouette_effects,
+    transfer_effects,
+    tree_effects,
+)
+from reproduce.experiments.matching_trees import TREES, TreeGrid, learn_trees
 from reproduce.experiments.repeats import is_enough, level_of, looks_of
 from reproduce.experiments.rows import Plan, Row, experiment, fingerprint, moments
 from reproduce.experiments.silhouette_protocols import (
@@ -51,6 +57,10 @@ class Config(Setup):
         What is learned from, one of `silhouette_protocols.PROTOCOLS`.
     others : str, optional
         Folder of other silhouettes for the protocol that needs them.
+    trees : TreeGrid
+        What boosted trees are chosen from.
+    n_tree_repeats : int
+        First repeats in which boosted trees learn from the most pairs.
     """
 
     n_train: tuple[int, ...] = (5, 10, 20, 40, 60)
@@ -67,8 +77,11 @@ class Config(Setup):
     n_repeats: int | None = None
     protocol: str = PROTOCOLS[0]
     others: str | None = None
+    trees: TreeGrid = field(default_factory=TreeGrid)
+    n_tree_repeats: int = 5
 
     def __post_init__(self) -> None:
+        check_count(self.n_tree_repeats, "n_tree_repeats", 0)
         check_choice(self.protocol, "protocol", PROTOCOLS)
         check_count(self.n_test, "n_test", 1)
         if self.n_repeats is not None:
@@ -98,6 +111,7 @@ class Config(Setup):
             n_points=6,
             n_images=12,
             n_contour=60,
+            trees=TreeGrid.tiny(),
         )
 
     @classmethod
@@ -109,7 +123,14 @@ class Config(Setup):
             n_repeats=2,
             map_alphas=(10.0, 1.0, 0.1),
             margin_alphas=(10.0, 1.0, 0.1),
+            trees=TreeGrid((4,), (True, False), 0.3, 60, 10),
         )
+
+    def repeat_tasks(self, repeat: int) -> list[tuple[int, str]]:
+        """Return what is measured in a repeat, as (training pairs, method)."""
+        n = max(self.n_train)
+        trees = TREES if repeat < self.n_tree_repeats else ()
+        return [*self.tasks(), *((n, method) for method in trees)]
 
     def fingerprint(self) -> str:
         """Return what names this configuration in its rows.
@@ -121,9 +142,13 @@ class Config(Setup):
         if self.image is not None:
             options["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
         options["others"] = None
+        # Rows are older than the trees, which change none of them.
+        if self.trees == TreeGrid():
+            options.pop("trees")
         if self.protocol == "other-silhouette":
             options["others"] = digest(self.others, self.image)
-        return fingerprint(options, ("n_train", "n_repeats"), schema=_SCHEMA)
+        left_out = ("n_train", "n_repeats", "n_tree_repeats")
+        return fingerprint(options, left_out, schema=_SCHEMA)
 
 
 @experiment(KEY)
@@ -136,10 +161,13 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
         ``config``, ``repeat``, ``n``, ``method``, ``hamming_loss``; and for the learners
         ``alpha``, ``validation_loss``, ``n_evaluations``, ``seconds`` and ``is_converged``
         of the chosen fit, its ``coef``, and ``path``, the figures for every alpha tried.
+        Of trees ``chosen``, their options, in the place of ``alpha`` and ``coef``; their
+        ``n_evaluations`` are rounds.
 
     Notes
     -----
-    A minute a repeat on a core with the default configuration.
+    A minute a repeat on a core with the default configuration; those with trees take two or
+    three more.
     """
     drawn = lru_cache(maxsize=1)(
         lambda repeat: draw_pairs(config, repeat, config.protocol, config.others)
@@ -148,26 +176,48 @@ def run(config: Config, n_jobs: int | None = None) -> Plan:
     def learn(key: Row, show: Callable[[float], None]) -> Row:
         pairs = drawn(key["repeat"])
         n, method = key["n"], key["method"]
+        if method in TREES:
+            return _learn_trees(config, pairs, n, method, show, n_jobs)
         return measure(config, pairs, n, method, on_progress=show, n_jobs=n_jobs)
 
     looks = looks_of(config.n_repeats)
-    each = config.tasks()
+    tasks = [config.repeat_tasks(repeat) for repeat in range(looks[-1])]
     return Plan(
         config.fingerprint(),
-        [(repeat, *task) for repeat in range(looks[-1]) for task in each],
+        [(repeat, *task) for repeat, own in enumerate(tasks) for task in own],
         learn,
         # Work is counted in training pairs gone through by all alphas.
         lambda key: key["n"] + 1,
-        [look * len(each) for look in looks],
+        [sum(map(len, tasks[:look])) for look in looks],
         lambda rows: is_enough(silhouette_effects(rows, level_of(config.n_repeats))),
     )
 
 
+def _learn_trees(
+    config: Config,
+    pairs: Draw,
+    n: int,
+    method: str,
+    show: Callable[[float], None],
+    n_jobs: int | None,
+) -> Row:
+    """Return the row of boosted trees."""
+    train, validation = pairs.train(n), pairs.validation(n)
+    fit = learn_trees(
+        method, config.trees, train, validation, on_progress=show, n_jobs=n_jobs
+    )
+    losses = fit.losses(pairs.test)
+    return {"hamming_loss": float(np.mean(losses))} | fit.to_row()
+
+
 def judged(config: Config, rows: Sequence[Row]) -> list[Effect]:
-    """Return what the claim is judged by, with intervals that allow for all looks."""
+    """Return what the claim is judged by, with intervals that allow for all looks.
+
+    What is told beside it of boosted trees is not looked at before the end.
+    """
     is_transfer = config.protocol == "other-silhouette"
     effects = transfer_effects if is_transfer else silhouette_effects
-    return effects(rows, level_of(config.n_repeats))
+    return [*effects(rows, level_of(config.n_repeats)), *tree_effects(rows)]
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:

@@ -49,7 +49,10 @@ def house_page(config: Config, house: House, rows: Sequence[Row]) -> Page:
         "the squared differences of the bins; the methods learn one weight per bin. Pairs "
         "starting with frame 0, 3, 6, ... are used for training, 1, 4, 7, ... for choosing "
         "the penalty by Hamming loss, and 2, 5, 8, ... for testing. Features are divided "
-        "by their standard deviation over the training pairs."
+        "by their standard deviation over the training pairs. So every test frame has "
+        "neighbours that were learned from, with the same landmarks in almost the same "
+        "places: how much of the gain is left without that is measured by python -m "
+        "reproduce house-protocols."
     )
     page.add_heading("Loss by gap")
     _add_losses(page, _labels(config), lines, rows)

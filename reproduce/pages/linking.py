@@ -10,6 +10,7 @@ from reproduce.experiments.dblp_acm import (
     certainty,
     effects,
     summarise,
+    tree_effects,
 )
 from reproduce.experiments.rows import Row
 from reproduce.pages.links import measure_table
@@ -24,6 +25,10 @@ NAMES = {
     "link": "pm.link, no labels",
     "calibrated": "pm.link, logit calibrated",
     "learned": "pm.link, features learned",
+    "trees": "LightGBM, threshold",
+    "trees_assignment": "LightGBM, assignment",
+    "trees_link": "pm.link on LightGBM",
+    "boosted": "pm.link, trees learned",
 }
 _MEASURES = ("precision", "recall", "f1", "brier", "log_loss")
 _TITLES = {
@@ -78,6 +83,7 @@ def linking_page(config: Config, rows: Sequence[Row]) -> Page:
         page.add_text(_LEADS[protocol])
         _add_table(page, [line for line in lines if line["protocol"] == protocol], rows)
         page.add_text(_verdicts(effects(rows, protocol)))
+        page.add_text(_of_trees(tree_effects(rows, protocol)))
     page.add_heading("Are the probabilities right?")
     _add_reliability(page, config, rows)
     page.add_heading("Run it yourself")
@@ -129,6 +135,21 @@ def _verdicts(found: dict[str, Effect]) -> str:
         f"that of pm.link without labels. F1 of pm.link minus that of greedy with a tuned "
         f"threshold: {_number(f1, '+.4f')}. Ratios are geometric means; intervals are "
         "95 %, paired by split. Splits share records, so they are somewhat too narrow."
+    )
+
+
+def _of_trees(found: dict[str, dict[str, Effect]]) -> str:
+    """Say how trees that are grown by the likelihood of links compare."""
+    against = "; ".join(
+        f"{NAMES[rival]} {_number(own['log_loss'])}, {_number(own['brier'])}, "
+        f"{_number(own['f1'], '+.4f')}"
+        for rival, own in found.items()
+    )
+    return (
+        "Trees of the features: LightGBM on single pairs, and trees that permatch grows by "
+        "the likelihood of all links together, with the same leaves to choose from. "
+        "Log-loss and Brier score of the latter over those of others, and its F1 minus "
+        f"theirs: {against}."
     )
 
 

@@ -13,8 +13,8 @@ WIDTH, HEIGHT = 4.4, 3.5
 # What the protocol of the silhouettes is, as a difference from the paper.
 _LEARNED_FROM = {
     "same-landmarks": "As in the paper, training and test pairs have the same landmarks: "
-    "part of what is learned is these very points. The next two sections learn from other "
-    "points and from other silhouettes.",
+    "part of what is learned is these very points. The protocols new-landmarks and "
+    "other-silhouette learn from other points and from other silhouettes.",
     "new-landmarks": "Training, validation and test pairs each have landmarks of their "
     "own on the same outline; in the paper they share them. The test pairs are those of "
     "Figure 3, left.",
@@ -67,6 +67,13 @@ def add_silhouettes(page: Page, outcome: Outcome) -> None:
             "Hamming loss by training pairs, with standard deviations over repeats.",
         )
     )
+    boosted, pairs = (by_key.get((sizes[-1], method)) for method in ("boosted", "pairs"))
+    if boosted and pairs:
+        page.add_text(
+            f"Boosted trees, with {sizes[-1]} pairs in the first {boosted['n_repeats']} "
+            f"repeats: {show_spread(boosted)} by the likelihood of whole matchings, "
+            f"{show_spread(pairs)} pair by pair, with assignment."
+        )
     page.add_heading("Differences from the paper", level=3)
     page.add_text(
         f"As in the paper: {config.n_points} points on a silhouette, {config.n_images} "

@@ -8,12 +8,22 @@ import pytest
 
 pytest.importorskip("splink", reason="one of the methods is splink's")
 pytest.importorskip("matplotlib", reason="the pictures are drawn by matplotlib")
+pytest.importorskip("lightgbm", reason="some of the methods are trees")
 
 from permatch.errors import InvalidOptionError, TableError
 from reproduce.experiments import dblp_acm
 from reproduce.experiments.bibliographies import find_folder, load_bibliographies
-from reproduce.experiments.dblp_acm import Config, effects, reliability, run, summarise
+from reproduce.experiments.dblp_acm import (
+    RIVALS,
+    Config,
+    effects,
+    reliability,
+    run,
+    summarise,
+    tree_effects,
+)
 from reproduce.experiments.link_methods import METHODS, assignment, single_best_links
+from reproduce.experiments.link_trees import LEAF_COUNTS, pair_trees
 from reproduce.pages.linking import linking_page
 from reproduce.tests.bibliographies_folder import write_bibliographies
 from tests.pages.accessibility import check_report
@@ -125,6 +135,38 @@ def test_the_summary_is_that_of_the_rows(rows):
     ]
     found = effects(rows, "entities")["brier"]
     assert found.mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
+
+
+def test_trees_are_compared_split_by_split(rows):
+    found = tree_effects(rows, "entities")
+    assert found.keys() == set(RIVALS)
+    values = {(row["repeat"], row["method"]): row for row in rows}
+    for rival, own in found.items():
+        pairs = [(values[k, "boosted"], values[k, rival]) for k in (0, 1)]
+        ratios = [a["log_loss"] / b["log_loss"] for a, b in pairs]
+        assert own["log_loss"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
+        assert own["f1"].mean == pytest.approx(
+            np.mean([a["f1"] - b["f1"] for a, b in pairs])
+        )
+    for row in rows:
+        if "trees" in row["method"] or row["method"] == "boosted":
+            assert row["told"]["num_leaves"] in LEAF_COUNTS
+
+
+def test_trees_of_pairs_say_the_same_again_and_are_probabilities(root):
+    tables = load_bibliographies(root)
+    first, second = tables.halves(np.random.default_rng(0))
+    parts = [
+        tables.candidates(np.flatnonzero(first == k), np.flatnonzero(second == k), 3)
+        for k in (0, 1)
+    ]
+    one, again = (pair_trees(*parts, seed=1) for _ in range(2))
+    np.testing.assert_array_equal(one.probability, again.probability)
+    for p, part in ((one.out_of_fold, parts[0]), (one.probability, parts[1])):
+        assert len(p) == len(part)
+        assert ((p > 0.0) & (p < 1.0)).all()
+    # They tell links from others, also those they have not seen.
+    assert one.out_of_fold[parts[0].is_link].mean() > 2 * one.out_of_fold.mean()
 
 
 @pytest.mark.parametrize(

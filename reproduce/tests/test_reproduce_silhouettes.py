@@ -1,6 +1,7 @@
 """``python -m reproduce silhouettes``: what it writes, says, and keeps when stopped."""
 
 import csv
+import json
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from reproduce.experiments import silhouette_sample_size as experiment
 from reproduce.experiments.silhouette_sample_size import Config
 
 pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
+pytest.importorskip("lightgbm", reason="needs LightGBM (extra 'boosting')")
 pytest.importorskip("matplotlib", reason="needs matplotlib (extra 'plots')")
 
 runner = CliRunner()
@@ -34,10 +36,10 @@ def test_everything_is_written_and_the_numbers_agree(tmp_path):
     assert done.exit_code == 0, done.output
     names = sorted(path.name for path in out.iterdir())
     assert names == [
-        f"silhouettes-quick.{ending}" for ending in ("csv", "jsonl", "png", "svg")
+        f"silhouettes-quick.{ending}" for ending in ("csv", "json", "jsonl", "png", "svg")
     ]
     rows = read_rows(out / "silhouettes-quick.jsonl")
-    assert len(rows) == 10
+    assert len(rows) == 14
     with (out / "silhouettes-quick.csv").open(newline="") as file:
         lines = {(line["n"], line["method"]): line for line in csv.DictReader(file)}
     losses = [
@@ -45,6 +47,11 @@ def test_everything_is_written_and_the_numbers_agree(tmp_path):
     ]
     mean = float(lines["4", "map"]["mean"])
     assert mean == pytest.approx(sum(losses) / 2)
+    found = json.loads((out / "silhouettes-quick.json").read_text())
+    (own,) = (x for x in found["summary"] if (x["n"], x["method"]) == (4, "map"))
+    assert own["mean"] == pytest.approx(mean)
+    assert len(found["effects"]) == 2 + 3  # what is judged or beside it, and of trees
+    assert found["config"]["protocol"] == "same-landmarks"
     (line,) = re.findall(r"^ +4 +.*$", done.stdout, re.M)
     assert f"{mean:.3f} +- " in line
     assert done.stderr == ""
@@ -78,6 +85,7 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(tmp_path, monkeypatch):
     resumed = runner.invoke(app, arguments)
     assert resumed.exit_code == 0
     assert n_measured == 3 + 8
+    assert len(read_rows(tmp_path / "silhouettes-quick.jsonl")) == 14
 
 
 def test_another_protocol_has_files_of_its_own(tmp_path):

@@ -17,6 +17,7 @@ from reproduce.experiments.silhouette_protocols import (
 from reproduce.experiments.silhouette_sample_size import Config, run
 
 pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
+pytest.importorskip("lightgbm", reason="needs LightGBM (extra 'boosting')")
 pytest.importorskip("matplotlib", reason="its font has the dingbats (extra 'plots')")
 from skimage import io  # noqa: E402
 
@@ -83,7 +84,7 @@ def test_a_folder_gives_its_images_but_not_the_one_tested_on(animals):
         TINY, protocol="other-silhouette", others=str(animals), image=cat, n_repeats=1
     )
     losses = [row["hamming_loss"] for row in run(config)]
-    assert len(losses) == 5
+    assert len(losses) == 5 + 2
     assert all(0.0 <= loss <= 1.0 for loss in losses)
     (animals / "elk.png").unlink()
     with pytest.raises(

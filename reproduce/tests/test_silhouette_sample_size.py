@@ -11,10 +11,12 @@ from permatch.errors import InvalidOptionError
 from permatch.pages.demo_learning import draw
 from reproduce.experiments import read_rows
 from reproduce.experiments import silhouette_sample_size as experiment
+from reproduce.experiments.matching_trees import TREES, TreeGrid
 from reproduce.experiments.silhouette_protocols import PROTOCOLS
-from reproduce.experiments.silhouette_sample_size import Config, run, summarise
+from reproduce.experiments.silhouette_sample_size import Config, judged, run, summarise
 
 pytest.importorskip("skimage", reason="needs scikit-image (extra 'vision')")
+pytest.importorskip("lightgbm", reason="needs LightGBM (extra 'boosting')")
 
 TINY = Config.tiny()
 TIMES = {"seconds", "path"}  # what may differ between two runs
@@ -42,6 +44,8 @@ def test_rows_are_complete(finished):
             (2, "max_margin"),
             (4, "map"),
             (4, "max_margin"),
+            (4, "boosted"),
+            (4, "pairs"),
         ]
     ]
     assert read_rows(path) == json.loads(json.dumps(rows)) == rows
@@ -50,9 +54,13 @@ def test_rows_are_complete(finished):
         assert 0.0 <= row["hamming_loss"] <= 1.0
         if row["method"] == "unweighted":
             continue
+        best = min(row["path"], key=lambda step: step["validation_loss"])
+        if row["method"] in TREES:
+            assert row["validation_loss"] == best["validation_loss"]
+            assert row["n_evaluations"] >= row["chosen"]["n_rounds"] >= 1
+            continue
         alphas = TINY.map_alphas if row["method"] == "map" else TINY.margin_alphas
         assert [step["alpha"] for step in row["path"]] == list(alphas)
-        best = min(row["path"], key=lambda step: step["validation_loss"])
         assert {key: row[key] for key in best} == best
         assert row["n_evaluations"] >= 1
         assert row["is_converged"]
@@ -99,13 +107,40 @@ def test_more_sizes_and_repeats_add_to_the_same_rows(finished, monkeypatch, tmp_
     new = [(row["repeat"], row["n"]) for row in seen if row["method"] == "map"]
     assert new == [(0, 3), (1, 3), (2, 2), (2, 3), (2, 4)]
     fresh = [row for row in run(replace(more, n_repeats=1)) if row["n"] in (0, 2, 4)]
-    assert without_times(fresh) == without_times(rows[:5])
+    assert without_times(fresh) == without_times(rows[:7])
+
+
+def test_trees_learn_from_the_most_pairs_in_the_first_repeats(finished):
+    rows, path = finished
+    config = replace(TINY, n_repeats=3, n_tree_repeats=1)
+    assert config.fingerprint() == TINY.fingerprint()
+    tasks = [config.repeat_tasks(repeat) for repeat in range(3)]
+    assert tasks[0][-2:] == [(4, "boosted"), (4, "pairs")]
+    assert tasks[1] == tasks[2] == config.tasks()
+    some = list(run(replace(config, n_repeats=2), path))
+    assert some == [r for r in rows if r["repeat"] == 0 or r["method"] not in TREES]
+    found = judged(config, some)
+    beside = [effect.what for effect in found if "boosted" in effect.what]
+    assert len(beside) == 3
+    assert all(e.over == "1 repeat" and not e.is_judged for e in found[2:])
+    assert len(judged(config, [r for r in some if r["method"] not in TREES])) == 2
+
+
+def test_rows_that_are_older_than_the_trees_keep_their_name():
+    names = {
+        "same-landmarks": "2e41959d9093",
+        "new-landmarks": "2f42e8c5035d",
+    }
+    for protocol, name in names.items():
+        assert Config(protocol=protocol).fingerprint() == name
+    other = replace(Config(), trees=TreeGrid.tiny())
+    assert other.fingerprint() != Config().fingerprint()
 
 
 def test_threads_change_no_loss(finished):
     rows, _ = finished
     threaded = list(run(replace(TINY, n_repeats=1), n_jobs=2))
-    assert without_times(threaded) == without_times(rows[:5])
+    assert without_times(threaded) == without_times(rows[:7])
 
 
 @pytest.mark.parametrize("landmarks", ["same", "new"])
@@ -142,7 +177,7 @@ def stop_after(monkeypatch, n_settled):
 
 
 def test_repeats_go_on_until_the_verdict_is_settled(monkeypatch, tmp_path):
-    config = replace(TINY, n_train=(2,), n_repeats=None)
+    config = replace(TINY, n_train=(2,), n_repeats=None, n_tree_repeats=1)
     looks, path = stop_after(monkeypatch, 4), tmp_path / "rows.jsonl"
     shares = []
     rows = list(run(config, path, on_progress=shares.append))
@@ -152,9 +187,11 @@ def test_repeats_go_on_until_the_verdict_is_settled(monkeypatch, tmp_path):
     assert shares[-1] == 1.0
     # The rule alone decides what counts, not how many rows a file happens to have.
     fixed = list(run(replace(config, n_repeats=5), path))
-    assert len(fixed) == 15
+    assert len(fixed) == 15 + 2
     assert list(run(config, path)) == rows
-    assert [row["n_repeats"] for row in summarise(rows)] == [4, 4, 4, 4]
+    counts = {line["method"]: line["n_repeats"] for line in summarise(rows)}
+    assert counts.pop("boosted") == counts.pop("pairs") == 1
+    assert set(counts.values()) == {4}
 
 
 class Interrupted:
@@ -210,6 +247,7 @@ def test_fingerprints_name_what_matters(tmp_path):
         ({"map_alphas": (1.0, -1.0)}, "map_alphas must contain .* all above 0"),
         ({"n_repeats": 0}, "n_repeats must be a whole number of at least 1"),
         ({"protocol": "easy"}, "protocol must be one of .*new-landmarks"),
+        ({"n_tree_repeats": -1}, "n_tree_repeats must be a whole number of at least 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
     ],
 )
@@ -239,7 +277,7 @@ def test_summary_pairs_the_repeats():
 
 @pytest.mark.slow
 def test_sixty_pairs_bring_the_loss_of_the_horse_to_what_is_promised():
-    config = Config(n_train=(60,), n_repeats=1, map_alphas=(0.01,))
+    config = Config(n_train=(60,), n_repeats=1, map_alphas=(0.01,), n_tree_repeats=0)
     losses = {row["method"]: row["hamming_loss"] for row in run(config, n_jobs=-1)}
     assert 0.45 <= losses["unweighted"] <= 0.65
     assert losses["map"] <= 0.14

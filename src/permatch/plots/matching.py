@@ -21,6 +21,8 @@ STYLES = {
     "unweighted": ("unweighted features", GREY, "", ":"),
     "map": ("MAP", BLUE, "o", "-"),
     "max_margin": ("max-margin", VERMILION, "s", "--"),
+    "boosted": ("boosted trees", GREEN, "D", "-."),
+    "pairs": ("trees, pair by pair", "black", "v", ":"),
 }
 _OTHER = (GREEN, "^", "-.")
 
