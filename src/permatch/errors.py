@@ -152,6 +152,10 @@ class LetorFileError(PermatchError, ValueError):
     """A LETOR file with a malformed line; the message names file and line."""
 
 
+class UnsortedQueriesError(LetorFileError, TableError):
+    """A query comes back after another one in a file that is read in blocks."""
+
+
 class FeatureIndexError(LetorFileError):
     """A document with more features than allowed; `problem` is the message less advice."""
 

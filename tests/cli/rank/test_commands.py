@@ -400,7 +400,7 @@ def test_predictions_stream(call, files, model_file, monkeypatch, kind):
             yield data
             del data
 
-    monkeypatch.setattr("permatch.datasets.iterate_letor", in_small_blocks)
+    monkeypatch.setattr("permatch.datasets.judged_blocks.iterate_letor", in_small_blocks)
     assert call("predict", model_file, files[0], "--format", kind).stdout == expected
     assert n_blocks == N_TRAIN // 2
     assert most <= 2  # the one at work, and the one being read
@@ -413,7 +413,7 @@ def test_blocks_are_as_small_as_features_are_many(call, files, model_file, monke
         asked.append(n_documents)
         return iterate_letor(path, n_documents, **options)
 
-    monkeypatch.setattr("permatch.datasets.iterate_letor", spy)
+    monkeypatch.setattr("permatch.datasets.judged_blocks.iterate_letor", spy)
     assert call("predict", model_file, files[2]).exit_code == OK
     assert asked[0] * 3 <= 1 << 20
 
@@ -725,10 +725,9 @@ def test_export_of_a_pipeline(call, files, tmp_path):
     names.write_text("a\n")
     result = call("export", path, "--to", "solr", "-o", out, "--feature-names", names)
     assert_failed(result, "Rename the columns and fit again")
-    message = "it is a Pipeline, which prepares the features of tables. Use it in Python"
-    assert_failed(call("predict", path, files[2]), message)
     preparation.save(path)
-    assert_failed(call("export", path, "--to", "solr", "-o", out), "a FeaturePreparation")
+    message = "a FeaturePreparation, which prepares the features of tables. permatch rank t"
+    assert_failed(call("export", path, "--to", "solr", "-o", out), message)
 
 
 # ---- wrong usage and failures ------------------------------------------------------------
@@ -945,7 +944,7 @@ def test_ctrl_c_while_predicting_leaves_the_old_file(
     out = tmp_path / "scores.txt"
     out.write_text("old")
     monkeypatch.setattr(BaseRanker, "predict", interrupted)
-    monkeypatch.setattr("permatch.cli.rank.steps._BLOCK_VALUES", 3 * LENGTH)
+    monkeypatch.setattr("permatch.cli.rank.scoring._BLOCK_VALUES", 3 * LENGTH)
     result = call("predict", model_file, files[2], "--out", out)
     assert result.exit_code == INTERRUPTED
     assert n_calls == 3

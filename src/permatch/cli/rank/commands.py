@@ -2,12 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import IntArray
 from permatch.cli.rank.comparison import compare
 from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
@@ -15,10 +15,8 @@ from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Me
 from permatch.cli.rank.steps import (
     check_chances,
     find_parts,
-    load_exported,
     load_ranker,
     new_ranker,
-    stream_scores,
 )
 from permatch.cli.shared.options import (
     AsJson,
@@ -41,9 +39,6 @@ from permatch.cli.shared.steps import (
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary
 from permatch.cli.shared.trees import TreeOptions, refuse_penalty
-
-if TYPE_CHECKING:
-    from permatch.estimators import BaseRanker
 
 #: Most features that a LETOR file may have.
 MAX_FEATURES = 1 << 20
@@ -168,19 +163,23 @@ def fit(
     how = learner.estimator, trees.kind, options
     model = new_ranker(*how, is_search=is_search)
     with nothing_written_if_interrupted(), elsewhere.connected():
-        from permatch.datasets.sources import read_feature_names, read_letor_pair
+        from permatch.datasets.sources import read_feature_names
 
         check_target(model_file, "--model", train, validation, str(feature_names or ""))
         names = read_feature_names(feature_names)
-        more: dict[str, Any] = {"feature_names": names}
+        more: dict[str, Any] = {}
         parts: dict[str, Any] = {}
         if elsewhere.is_used:
             read = partial(find_parts, columns, elsewhere, n_features)
             data = read(train)
+            more["feature_names"] = columns.names or names
             if is_search and validation is not None:
                 more["validation"] = read(validation)
         else:
-            learnt, held_out = read_letor_pair(train, validation, n_features)
+            from permatch.cli.rank.reading import read_pair
+
+            learnt, held_out = read_pair(train, validation, columns, n_features, names)
+            more["feature_names"] = learnt.feature_names
             data = learnt.X, learnt.y, learnt.qid
             parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
             if (is_search or trees.is_trees) and held_out is not None:
@@ -221,6 +220,8 @@ def predict(
             help="Add the probability of every grade; with --format csv or jsonl.",
         ),
     ] = False,
+    *,
+    columns: Columns,
 ) -> None:
     """Score the documents of a file; within a query, higher is better.
 
@@ -254,6 +255,7 @@ def predict(
     if not run_name or run_name.split() != [run_name]:
         raise typer.BadParameter(f"--run-name must be one word; got {run_name!r}.")
     with nothing_written_if_interrupted():
+        from permatch.cli.rank.scoring import stream_scores
         from permatch.datasets.runs import run_writer
 
         if out is not None and str(out) != "-":
@@ -263,8 +265,10 @@ def predict(
         if probabilities:
             check_chances(model, model_file)
         with output(out) as target:
-            for block in stream_scores(file, [model], has_chances=probabilities):
+            how = {"has_grades": False, "has_chances": probabilities}
+            for block in stream_scores(file, [model], columns, **how):
                 write(target, block)
+                del block  # before the next one is read
 
 
 def show(
@@ -280,6 +284,8 @@ def show(
         ),
     ] = None,
     out: Page = Path("rank.html"),
+    *,
+    columns: Columns,
 ) -> None:
     """Write a page that shows how a query's documents are ranked, and why.
 
@@ -296,10 +302,13 @@ def show(
     with nothing_written_if_interrupted():
         check_target(out, "--out", file, str(model_file))
         model = load_ranker(model_file)
-        name, documents, values, grades = _find_query(file, model, query)
+        name, documents, values, grades = _find_query(file, model, columns, query)
+        from permatch.cli.rank.scoring import prepared_features
+        from permatch.metrics.scorer import last_step
         from permatch.pages.rank_explorer import rank_page, rank_view
 
-        view = rank_view(name, documents, values, grades, model)
+        values, ranker = prepared_features(model, values), last_step(model)
+        view = rank_view(name, documents, values, grades, ranker)
         rank_page(view).write(out)
         law = view.distribution
         kind = "scores only"
@@ -312,14 +321,15 @@ def show(
 
 
 def _find_query(
-    file: str, model: "BaseRanker", query: str | None
-) -> tuple[str, list[str], FloatArray, IntArray]:
+    file: str, model: Any, columns: Columns, query: str | None
+) -> tuple[str, list[str], Any, IntArray]:
     """Read as far as the query: its id, and names, features, grades of its documents."""
+    from permatch.cli.rank.scoring import stream_scores
     from permatch.datasets.runs import document_names
 
     names: dict[str, None] = {}
     found = None
-    for block in stream_scores(file, [model]):
+    for block in stream_scores(file, [model], columns):
         qids = [str(name) for name in block.data.qid.tolist()]
         names |= dict.fromkeys(qids)
         if query is None and len(names) > 1:
@@ -329,7 +339,9 @@ def _find_query(
         if len(rows):
             called = document_names(block)
             documents = [called[row] for row in rows]
-            found = wanted, documents, block.data.X[rows], block.data.y[rows]
+            X = block.data.X
+            values = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+            found = wanted, documents, values, block.data.y[rows]
             if query is not None:
                 return found
     if found is None or len(names) > 1:
@@ -397,7 +409,7 @@ def export(
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
-        model = load_exported(model_file)
+        model = load_ranker(model_file)
         names = read_feature_names(feature_names)
         data = exported(model, to, name, names, feature_prefix)
         with output(out) as file:

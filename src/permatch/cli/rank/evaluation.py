@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from permatch._files import write_csv
-from permatch.cli.rank.options import Learner, Metrics
+from permatch.cli.rank.options import Columns, Learner, Metrics
 from permatch.cli.rank.steps import load_ranker
 from permatch.cli.shared.folds import Folds, report_folds, run_folds, show_folds
 from permatch.cli.shared.options import AsJson, argument, optional
@@ -20,7 +20,7 @@ def evaluate(
         list[str],
         argument(
             "MODEL FILE...",
-            "Model file and judged LETOR files; with --scores only judged files.",
+            "Model file and judged files; with --scores only judged files.",
         ),
     ],
     scores: Annotated[
@@ -41,6 +41,8 @@ def evaluate(
             help="Output file for the measures per query.",
         ),
     ] = None,
+    *,
+    columns: Columns,
     as_json: AsJson = False,
 ) -> None:
     """Measure rankings on judged files the model was not fitted on.
@@ -82,10 +84,10 @@ def evaluate(
         if per_query is not None:
             check_target(per_query, "--per-query", *files, str(source))
         if scores is None:
-            judged = measures.collect_scores(files, [load_ranker(source)])
+            judged = measures.collect_scores(files, [load_ranker(source)], columns)
         else:
             with local_file(str(source)) as path:
-                judged = measures.collect_scores(files, [path])
+                judged = measures.collect_scores(files, [path], columns)
         found, values = measures.describe_evaluation(judged, metric)
         summary = {"scores_of": str(source), "files": files} | found
         if per_query is not None:
@@ -98,12 +100,13 @@ def cv(
         str,
         argument(
             "FILE|FOLDER",
-            "Judged LETOR file (- for stdin), or a folder with Fold1, Fold2, ...",
+            "Judged file (- for stdin), or a folder with Fold1, Fold2, ...",
         ),
     ],
     learner: Learner,
     folds: Folds,
     trees: TreeOptions,
+    columns: Columns,
     metric: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
@@ -135,7 +138,7 @@ def cv(
         if folds.out is not None:
             check_target(folds.out, "--out", data)
         is_search, estimator = folds.is_search, learner.estimator
-        parts = read_folds(data, folds.folds, learner.seed, is_search=is_search)
+        parts = read_folds(data, columns, folds.folds, learner.seed, is_search=is_search)
         how = estimator, trees.kind, options, metric
         rows = run_folds(parts, lambda part: run_fold(part, *how))
         names = {name: name for name in rows[0]["measures"]}

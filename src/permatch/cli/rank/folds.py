@@ -6,11 +6,12 @@ from typing import Any
 
 from permatch._estimators import Kind
 from permatch.cli.rank.measures import mean_values
+from permatch.cli.rank.options import Columns
+from permatch.cli.rank.reading import read_judged_file
 from permatch.cli.rank.steps import new_ranker
 from permatch.cli.shared.folds import describe_fold, shuffled_splits
 from permatch.cli.shared.steps import fit_model
-from permatch.datasets import RankingData, load_letor, read_letor
-from permatch.datasets.sources import local_file
+from permatch.datasets import RankingData, load_letor
 from permatch.queries import QuerySet, check_queries
 
 
@@ -24,9 +25,12 @@ class QueryFold:
     test: QuerySet
 
 
-def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[QueryFold]:
+def read_folds(
+    name: str, columns: Columns, n_folds: int, seed: int, *, is_search: bool
+) -> list[QueryFold]:
     """Return the folds of a LETOR folder, or of a file."""
     if name != "-" and Path(name).is_dir():
+        columns.check(name, is_table=False)
         return [
             QueryFold(
                 str(fold.number),
@@ -36,8 +40,7 @@ def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[Q
             )
             for fold in load_letor(name).folds
         ]
-    with local_file(name) as path:
-        queries = _queries(read_letor(path))
+    queries = _queries(read_judged_file(name, columns))
     return part_queries(queries, n_folds, seed, is_search=is_search)
 
 

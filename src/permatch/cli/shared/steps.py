@@ -99,8 +99,7 @@ def check_kind(model: Any, path: Any, kind: type[Model]) -> Model:
     if not isinstance(model, BaseMatcher | BaseRanker):
         raise ModelFileError(
             f"{path} must be a {wanted}; it is a {type(model).__name__}, which prepares "
-            "the features of tables. Use it in Python: permatch.load(path); only permatch "
-            "rank export and permatch rank compare take a pipeline."
+            "the features of tables. permatch rank takes it in a pipeline with a ranker."
         )
     raise ModelFileError(
         f"{path} must be a {wanted}; it is a {type(model).__name__}, which {does}. "
