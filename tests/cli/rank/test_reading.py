@@ -396,7 +396,7 @@ def test_pipelines(frame, tmp_path, ending):
     text = tmp_path / "new.txt"
     text.write_text("1 qid:1 1:0.5\n")
     refused(
-        "must be a table, CSV or Parquet, with the columns that the model prepares, 'price'",
+        "must be a table, CSV or Parquet, with the columns that the model prepares, '",
         *("predict", path, text),
     )
     refused("'grade' not found", "evaluate", path, file)
