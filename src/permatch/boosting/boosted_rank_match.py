@@ -185,7 +185,7 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         ----------
         X, y, qid, group, sample_weight
             As in `BaseRanker.fit`; the data must be in memory.
-        validation : tuple (X, y, qid) or (X, y), optional
+        validation : tuple (X, y, qid), (X, y) or (X, y, None, group), optional
             Judged lists that end the training when their score no longer rises, and choose
             how many rounds are kept; they are never trained on.
         feature_names : sequence of str, optional

@@ -194,6 +194,17 @@ def test_queries_need_not_be_together(data, tmp_path):
         assert f"query 203, {LENGTH} documents" in shown.stdout, shown.output
 
 
+def test_a_query_that_comes_back_late(data, tmp_path, monkeypatch):
+    file, model = tmp_path / "test.txt", tmp_path / "m.json"
+    data[1].write(file)
+    file.write_text(file.read_text() + "0 qid:200 1:1 3:1\n")
+    pm.RankMatch().fit(data[0].X, data[0].y, data[0].qid).save(model)
+    assert len(call("predict", model, file).stdout.split()) == N_QUERIES * LENGTH + 1
+    monkeypatch.setattr("permatch.cli.rank.scoring._BLOCK_VALUES", 3 * 20)
+    monkeypatch.setattr("permatch._files.PIECE", 1 << 10)
+    refused("give each query its own id, or read the file whole", "predict", model, file)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["scores", "trec", "jsonl"])
 def test_blocks_make_no_difference(data, tmp_path, monkeypatch, form, kind):

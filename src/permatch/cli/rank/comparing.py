@@ -98,9 +98,14 @@ def describe_comparison(
         "baseline": comparison.baseline,
         "files": [judged],
         **describe_judged(lists.grades, owners, comparison.measures),
-        "comparisons": [_row(comparison, row) for row in comparison.rows],
+        "comparisons": describe_rows(comparison),
         "queries": listed,
     }
+
+
+def describe_rows(comparison: RankerComparison) -> list[dict[str, Any]]:
+    """Collect the figures of every ranker by every measure."""
+    return [_row(comparison, row) for row in comparison.rows]
 
 
 def _row(comparison: RankerComparison, row: Any) -> dict[str, Any]:
@@ -155,6 +160,18 @@ def show_comparison(
         console.print(found)
     for path in summary["written"]:
         console.print(Text(f"wrote {path}"))
+
+
+def show_against(console: Console, comparison: RankerComparison) -> None:
+    """Print how a method compares with another one, on the same queries."""
+    (ranker,) = comparison.rankers[1:]
+    console.print()
+    console.print(Text(f"{ranker} against {comparison.baseline}", style="bold"))
+    console.print(_figures(comparison, ranker, is_wide=console.width >= _WIDE))
+    row = comparison.row(ranker)
+    console.print(Text(verdict(comparison, row)))
+    counts = f"{count_queries(row.n_wins)} won, {row.n_losses} lost, {row.n_ties} as good."
+    console.print(Text(counts))
 
 
 def _figures(comparison: RankerComparison, ranker: str, *, is_wide: bool) -> Table:

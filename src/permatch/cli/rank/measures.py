@@ -18,7 +18,7 @@ from permatch.errors import LetorFileError
 from permatch.metrics import Measure, evaluate, find_measures
 
 #: Default measures: of a fit and a cross-validation, and of an evaluation.
-FEW = "NDCG@1,3,5,10, MAP"
+FEW = "NDCG@1,3,5,10, MeanNDCG@10, MAP"
 ALL = f"{FEW}, P@1,3,5,10, ERR@10, MRR, Tau"
 
 
