@@ -40,7 +40,7 @@ from permatch.cli.shared.steps import (
 from permatch.cli.shared.terminal import add, new_group, print_summary
 from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
-#: Most features that a LETOR file may have.
+#: Most features that LETOR text may have.
 MAX_FEATURES = 1 << 20
 
 rank = new_group()
@@ -60,9 +60,16 @@ def main() -> None:
       0 qid:1 1:0.05 2:0.11 3:0.2 # docid = GX002
       ...
 
+    or that of LightGBM, without "qid:1", with the number of rows of each query in
+    a file of the same name and .query; or it is a table, CSV or Parquet, with a
+    column of grades, one of query ids, and the features (--grade, --qid,
+    --features).  Files are told apart by what is in them.  Documents of a query
+    need not be together.
+
     [bold]Examples[/bold]
 
       permatch rank fit train.txt --model model.json --cv
+      permatch rank fit train.csv --model model.json --grade label --qid query
       permatch rank evaluate model.json test.txt
       permatch rank compare old.json model.json test.txt --out compare.html
       permatch rank predict model.json new.txt --out scores.txt
@@ -92,7 +99,8 @@ def fit(
             min=1,
             max=MAX_FEATURES,
             metavar="N",
-            help="Number of features. Default: the highest index in the files.",
+            help="Number of features of LETOR text. Default: the highest index in the "
+            "files.",
         ),
     ] = None,
     feature_names: FeatureNames = None,
@@ -116,6 +124,9 @@ def fit(
     trees are chosen in the same way; a --validation file alone ends the training
     when its rankings get no better.
 
+    The model knows the columns of a table by name, so that other tables may have
+    them in another order, among others.
+
     Features may be scaled to [0, 1] within each query (--scaling minmax), as in
     LETOR's baselines; such a model scores whole queries and cannot be exported.
 
@@ -130,6 +141,8 @@ def fit(
       permatch rank fit train.txt --model model.json
       permatch rank fit train.txt -m model.json --cv --jobs -1
       permatch rank fit train.txt -m model.json --cv --validation vali.txt
+      permatch rank fit train.csv -m model.json --grade label --qid query
+      permatch rank fit train.csv -m m.json --grade label --qid query --features title
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
@@ -225,16 +238,18 @@ def predict(
 ) -> None:
     """Score the documents of a file; within a query, higher is better.
 
-    The file may be far larger than memory: it is read and written in blocks of
-    whole queries.  Grades are ignored.  The formats (--format) are:
+    The file may be far larger than memory if it is sorted by query: it is read and
+    written in blocks of whole queries.  Grades are ignored; a table needs none.
+    MODEL may be a pipeline that prepares features, saved in Python; then a table is
+    read whole.  The formats (--format) are:
 
       scores  one number per line, in file order
       trec    run file for trec_eval, best first: query Q0 document rank score run
       csv     query, document, rank, score, in file order
       jsonl   the same as JSON, one object per line
 
-    Documents without "docid = ..." in their comment are numbered from 1, in
-    file order.
+    Documents without "docid = ..." in their comment, or a column of names
+    (--document), are numbered from 1, in file order.
 
     With --probabilities, csv has columns p_grade_0, p_grade_1 ..., and jsonl a
     list p_grades: the probability of every grade, for which the model has
@@ -245,6 +260,7 @@ def predict(
       permatch rank predict model.json test.txt --out scores.txt
       permatch rank predict model.json test.txt --probabilities -f csv -o p.csv
       permatch rank predict model.json test.txt --format trec -o run.txt
+      permatch rank predict new.json test.csv --qid query -f csv
       zcat big.txt.gz | permatch rank predict model.json - -f jsonl | head
     """
     if probabilities and kind not in ("csv", "jsonl"):
@@ -298,6 +314,7 @@ def show(
 
       permatch rank show model.json test.txt --query 76
       permatch rank show model.json test.txt -q 76 --out query-76.html
+      permatch rank show new.json test.csv -q 76 --grade label --qid query
     """
     with nothing_written_if_interrupted():
         check_target(out, "--out", file, str(model_file))

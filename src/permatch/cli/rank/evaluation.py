@@ -77,6 +77,7 @@ def evaluate(
 
       permatch rank evaluate model.json test.txt
       permatch rank evaluate model.json test.txt --metric NDCG@1,2,3 --metric MAP
+      permatch rank evaluate new.json test.csv --grade label --qid query
       permatch rank evaluate --scores scores.txt test.txt --per-query queries.csv
       permatch rank evaluate model.json test.txt --json | python -m json.tool
     """
@@ -155,7 +156,7 @@ def cv(
       permatch rank cv judged.txt --alphas 100,10,1 --json
       permatch rank cv OHSUMED --model-kind trees --leaves 4,8,16
       permatch rank cv OHSUMED --against ridge
-      permatch rank cv judged.csv --grade label --qid query
+      permatch rank cv train.csv --grade label --qid query
     """
     options = learner.options() | folds.penalty().values()
     if trees.is_trees:
