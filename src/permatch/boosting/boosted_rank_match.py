@@ -76,7 +76,7 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         need no `qid`, in scikit-learn's searches too.
     scaling : None, "minmax" or "standard"
         Scale features within each query first, as `QueryScaler` does; `predict` then needs
-        the queries.
+        the queries, and the model cannot be exported, which `fit` warns of.
     scoring : Measure, str or callable
         What validation lists are judged by, as for `RankMatchCV`.
 

@@ -14,8 +14,9 @@ from permatch._shards import HeldShards, Shards
 from permatch._tables import Roles, check_feature_names
 from permatch._types import FloatArray, IntArray
 from permatch.distributed import is_in_parts, open_queries, predict_in_parts
-from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch.errors import InvalidOptionError, InvalidQueriesError, ServingWarning
 from permatch.estimators.base import BaseModel
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.export import ExportedRanker
 from permatch.estimators.inputs import (
     Inputs,
@@ -256,6 +257,18 @@ class BaseRanker(ExportedRanker, BaseModel):
             return None
         return partial(_prepare_queries, method=self.scaling, why=why)
 
+    def _warn_of_scaling(self) -> None:
+        """Say before a fit that the model will not be one to serve."""
+        if self.scaling is not None:
+            warn_caller(
+                f"scaling={self.scaling!r} uses all documents of a query, so this "
+                f"{type(self).__name__} cannot be exported to ONNX, Solr or Elasticsearch, "
+                "which score documents one by one. For a model to serve use scaling=None; "
+                "otherwise ignore this, with "
+                'warnings.simplefilter("ignore", permatch.errors.ServingWarning).',
+                ServingWarning,
+            )
+
     def _why_equal_weights(self) -> str | None:
         """Return what needs equal weights of the documents of a query; None: nothing."""
         return f"for {type(self).__name__}, which weighs whole queries"
@@ -279,10 +292,12 @@ class BaseRanker(ExportedRanker, BaseModel):
 
     def _open(self, X: Any, roles: Roles, group: Any) -> tuple[Inputs, Shards]:
         """Return training data as shards of what the model sees, and how to read more."""
+        prepare = self._prepare()
+        self._warn_of_scaling()
         if not is_in_parts(X):
             inputs, queries = learn_inputs(X, roles, group)
             return inputs, HeldShards([self.scaled(queries)])
-        opened = open_queries(X, roles, group, self._prepare())
+        opened = open_queries(X, roles, group, prepare)
         names = opened.columns or roles.features
         known = check_feature_names(names, opened.n_features)
         return Inputs(opened.n_features, known, opened.columns), opened.shards
