@@ -281,6 +281,18 @@ def test_columns_are_named(frame, data, tmp_path):
     )
 
 
+def test_columns_of_text_are_named(frame, tmp_path):
+    path, model = tmp_path / "lists.csv", tmp_path / "m.json"
+    frame.drop(columns="code").to_csv(path, index=False)
+    how = ["fit", path, "-m", model, "--grade", "label", "--qid", "query"]
+    result = call(*how)
+    assert result.exit_code == OK
+    assert f"note: columns of text in {path} are not learned from: 'name'." in result.stderr
+    assert pm.load(model).feature_names_ == NAMES
+    assert call(*how, "--document", "name").stderr == ""
+    assert call(*how, "--features", "age").stderr == ""
+
+
 def test_a_model_knows_its_queries(frame, data, tmp_path):
     model, path = tmp_path / "m.json", tmp_path / "new.parquet"
     columns = [*NAMES, "query"]

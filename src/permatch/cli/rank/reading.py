@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
+from permatch._cells import quoted
 from permatch.cli.rank.options import Columns
 from permatch.datasets import RankingData
 from permatch.datasets.judged import find_form, read_table, sizes_of
-from permatch.datasets.judged_tables import JudgedColumns
+from permatch.datasets.judged_tables import JudgedColumns, open_table
 from permatch.datasets.letor import read_letor
 from permatch.datasets.sources import Copy, local_file
 from permatch.errors import FeatureIndexError, InvalidQueriesError
@@ -55,9 +56,22 @@ def read_pair(
         if is_table:
             columns.check(path, is_table=True, n_features=n_features)
             learnt = read_table(path, columns.judged(names))
+            _tell_left_out(path, columns.judged(names))
             chosen = replace(columns.judged(), features=learnt.feature_names)
             return learnt, None if more is None else read_table(more, chosen)
         return _read_text(path, more, columns, n_features, names)
+
+
+def _tell_left_out(path: Any, chosen: JudgedColumns) -> None:
+    """Say which columns of a table are no features."""
+    with open_table(path, replace(chosen, wanted=())) as table:
+        left_out = table.left_out
+    if left_out:
+        typer.echo(
+            f"note: columns of text in {path} are not learned from: {quoted(left_out)}. "
+            "permatch.FeaturePreparation, in Python, makes features of categories.",
+            err=True,
+        )
 
 
 def _read_text(
