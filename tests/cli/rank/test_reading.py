@@ -412,6 +412,9 @@ def test_pipelines(frame, tmp_path, ending):
     found = answer("evaluate", path, file, "--metric", "NDCG@5", "--json", *how)
     expected = pm.metrics.ndcg(frame["label"], scores, frame["query"], 5)
     assert found["measures"][0]["mean"] == pytest.approx(expected)
+    chances = call("predict", path, file, "--probabilities", "-f", "jsonl", *how).stdout
+    rows = [json.loads(line)["p_grades"] for line in chances.splitlines()]
+    assert np.allclose(np.sum(rows, axis=1), 1.0)
     page = tmp_path / "page.html"
     shown = call("show", path, file, "-q", 103, "-o", page, *how)
     assert shown.exit_code == OK, shown.output
