@@ -172,7 +172,7 @@ def _write_lists(folder, rng):
 
 
 def _write_compared(folder, data):
-    """Write models that know their features by name, a run, and a table."""
+    """Write models that know their features by name, a run, and tables."""
     from permatch.estimators import RankMatch
 
     names = ["title", "body"]
@@ -184,7 +184,9 @@ def _write_compared(folder, data):
     run = [f"{query} Q0 {k} 0 {x[1]} bm25\n" for k, (query, _, x) in enumerate(rows, 1)]
     (folder / "bm25.run").write_text("".join(run))
     cells = [f"{query},{grade},{x[0]},{x[1]}\n" for query, grade, x in rows]
-    (folder / "test.csv").write_text("".join(["query,label,title,body\n", *cells]))
+    for name in ("train", "test"):
+        table = "".join(["query,label,title,body\n", *cells])
+        (folder / f"{name}.csv").write_text(table)
 
 
 def _write_pairs(folder):

@@ -1,4 +1,4 @@
-"""All exceptions of permatch, each also the builtin type a caller expects.
+"""All exceptions and warnings of permatch, each also the builtin type a caller expects.
 
 A message says what was required, what was received and what to do.
 """
@@ -152,6 +152,10 @@ class LetorFileError(PermatchError, ValueError):
     """A LETOR file with a malformed line; the message names file and line."""
 
 
+class UnsortedQueriesError(LetorFileError, TableError):
+    """A query comes back after another one in a file that is read in blocks."""
+
+
 class FeatureIndexError(LetorFileError):
     """A document with more features than allowed; `problem` is the message less advice."""
 
@@ -169,3 +173,7 @@ class FeatureIndexError(LetorFileError):
 
 class BoxError(PermatchError, ValueError):
     """Boxes of objects that are incomplete, not finite or of no size; or such a file."""
+
+
+class ServingWarning(UserWarning):
+    """A model is being fitted that cannot be exported to serving systems."""

@@ -333,16 +333,22 @@ def refuse_document_weights(queries: QuerySet, why: str) -> QuerySet:
 def check_sizes(group: Any, n_documents: int | None = None) -> IntArray:
     """Return numbers of rows of queries, each at least 1, adding up to all documents."""
     sizes = _as_array(group, "group")
-    is_count = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 1).all()
-    if not is_count or n_documents not in (None, sizes.sum()):
-        got = (
-            f"{len(sizes)} sizes that add up to {sizes.sum()}" if is_count else repr(group)
-        )
-        end = "" if n_documents is None else f", adding up to {n_documents} rows"
+    end = "" if n_documents is None else f", adding up to {n_documents} rows"
+    required = f"group must be whole numbers of rows per query, at least 1{end}"
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf":
         raise InvalidQueriesError(
-            f"group must be whole numbers of rows per query, at least 1{end}; got {got}."
+            f"{required}; got an array of dtype {sizes.dtype} and shape {sizes.shape}."
         )
-    return sizes.astype(np.intp)
+    is_wrong = ~((sizes >= 1) & (sizes < np.inf) & (sizes == np.floor(sizes)))
+    if is_wrong.any():
+        first = int(np.argmax(is_wrong))
+        raise InvalidQueriesError(f"{required}; got {sizes[first]} at position {first}.")
+    sizes = sizes.astype(np.intp)
+    if n_documents not in (None, sizes.sum()):
+        raise InvalidQueriesError(
+            f"{required}; got {len(sizes)} sizes that add up to {sizes.sum()}."
+        )
+    return sizes
 
 
 def _rows_of_groups(group: Any, n_documents: int) -> QueryRows:

@@ -21,6 +21,8 @@ from permatch.datasets import (
     read_judged,
     read_letor,
 )
+from permatch.datasets.judged import find_form
+from permatch.datasets.judged_blocks import iterate_judged
 
 NAMES = ["price", "age", "text match"]
 
@@ -305,3 +307,68 @@ def test_ids_of_floats_are_whole_numbers_where_they_can_be():
         "1.5", "1.5", "2.5",
     ]  # fmt: skip
     assert Path("x").name  # paths and text are both taken
+
+
+# ---- in blocks of whole queries
+
+
+def blocks_of(path, n_documents, **options):
+    columns = judged_tables.JudgedColumns(**options)
+    return list(iterate_judged(path, find_form(path), n_documents, columns))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".txt", ".rank"])
+@pytest.mark.parametrize("n_documents", [1, 7, 1000])
+def test_blocks_are_the_file_in_whole_queries(
+    data, tmp_path, monkeypatch, ending, n_documents
+):
+    monkeypatch.setattr("permatch.datasets.table_text.BLOCK_ROWS", 4)
+    monkeypatch.setattr(judged_tables, "_BATCH_VALUES", 4 * 3)
+    path, inner = tmp_path / f"lists{ending}", data.sorted()
+    inner.write(path, "lightgbm" if ending == ".rank" else None)
+    blocks = blocks_of(path, n_documents)
+    whole = read_judged(path)
+    np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), inner.X)
+    for name in ("y", "qid"):
+        parts = [getattr(block, name) for block in blocks]
+        np.testing.assert_array_equal(np.concatenate(parts), getattr(whole, name))
+    assert sum(block.n_queries for block in blocks) == 12
+    assert (len(blocks) == 1) == (n_documents == 1000)
+
+
+def test_queries_that_come_back_in_blocks(data, tmp_path, monkeypatch):
+    path = tmp_path / "lists.csv"
+    data.write(path)
+    (whole,) = blocks_of(path, 1000, document="docid")  # of the first block: read whole
+    assert_same(whole, data)
+    np.testing.assert_array_equal(whole.doc_ids, data.doc_ids)
+    monkeypatch.setattr("permatch.datasets.table_text.BLOCK_ROWS", 2)
+    path.write_text("qid,grade,a\n1,0,1\n1,1,2\n2,1,3\n2,0,3\n3,0,4\n1,1,5\n")
+    message = "query 1 comes back in row 5 .* after 3. Sort the table by query"
+    with pytest.raises(errors.UnsortedQueriesError, match=message) as caught:
+        blocks_of(path, 1)
+    assert isinstance(caught.value, errors.TableError)
+
+
+def test_blocks_of_a_table_with_a_side_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("permatch.datasets.table_text.BLOCK_ROWS", 2)
+    path, side = tmp_path / "lists.csv", tmp_path / "lists.csv.query"
+    path.write_text("grade,a\n" + "".join(f"1,{k}\n" for k in range(7)))
+    side.write_text("2\n3\n2\n")
+    blocks = blocks_of(path, 2)
+    assert [block.qid.tolist() for block in blocks] == [[0, 0], [1, 1, 1], [2, 2]]
+    side.write_text("2\n3\n")
+    with pytest.raises(errors.LetorFileError, match="the 7 documents; 2 of them add up to"):
+        blocks_of(path, 2)
+
+
+def test_tables_that_are_read_as_text(tmp_path):
+    path = tmp_path / "lists.csv"
+    path.write_text("qid,grade,a\n1,1,2\n")
+    with pytest.raises(errors.LetorFileError, match="got 'qid,grade,a'. Tables, CSV and P"):
+        read_letor(path)
+    path.write_bytes(b"PAR1\xff\xfe")
+    with pytest.raises(
+        errors.LetorFileError, match="are read by permatch.datasets.read_ju"
+    ):
+        read_letor(path)

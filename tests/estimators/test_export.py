@@ -1,14 +1,20 @@
 """Rankers in the formats of the systems that serve them."""
 
 import json
+import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from permatch.errors import InvalidOptionError, MissingDependencyError, NotFittedError
-from permatch.estimators import DORM, BaseRanker, RankMatch, RankMatchCV
+from permatch.errors import (
+    InvalidOptionError,
+    MissingDependencyError,
+    NotFittedError,
+    ServingWarning,
+)
+from permatch.estimators import DORM, BaseRanker, QueryRidge, RankMatch, RankMatchCV
 
 METHODS = {"onnx": "to_onnx", "solr": "to_solr", "elasticsearch": "to_elasticsearch"}
 # Single precision has 24 bits, and a score is a sum of a few products.
@@ -113,6 +119,20 @@ def test_names_of_the_model_unless_others_are_given(lists, written):
     assert list(found["params"]["weights"]) == others
     with pytest.raises(InvalidOptionError, match="feature_names must be 4 different"):
         written(model, "solr", feature_names=["a", "b"])
+
+
+@pytest.mark.parametrize("kind", [RankMatch, RankMatchCV, QueryRidge])
+def test_a_fit_warns_at_once_of_what_cannot_be_served(lists, kind):
+    words = r"scaling='standard' uses all .* this \w+ cannot be exported to ONNX, .* one by"
+    with pytest.warns(ServingWarning, match=words) as caught:
+        kind(scaling="standard").fit(*lists)
+    ours = [own for own in caught if own.category is ServingWarning]
+    assert [own.filename for own in ours] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ServingWarning)
+        kind().fit(*lists)
+    with pytest.raises(InvalidOptionError, match="scaling must be None or one of"):
+        kind(scaling="log").fit(*lists)
 
 
 @pytest.mark.parametrize("system", METHODS)

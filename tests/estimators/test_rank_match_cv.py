@@ -194,6 +194,18 @@ def test_the_columns_of_a_validation_frame_are_found_by_name():
         pm.RankMatchCV().fit(X, y, qid, validation=(X[:, :2], y, qid))
 
 
+def test_a_validation_set_with_numbers_of_rows():
+    X, y, qid = judged_lists()
+    sizes = pm.datasets.group_sizes(qid)
+    search = pm.RankMatchCV(alphas=[1.0, 0.1])
+    by_id = search.fit(X, y, qid, validation=(X, y, qid)).cv_results_
+    by_size = search.fit(X, y, group=sizes, validation=(X, y, None, sizes)).cv_results_
+    np.testing.assert_array_equal(by_id["mean_score"], by_size["mean_score"])
+    words = r"as numbers of rows per query do\. Pass \(X, y, None, group\), or .*query_ids"
+    with pytest.raises(errors.InvalidQueriesError, match=words):
+        search.fit(X, y, group=sizes, validation=(X, y, sizes))
+
+
 def test_a_bad_validation_set_is_refused_in_words():
     X, y, qid = judged_lists()
     with pytest.raises(errors.InvalidOptionError, match=r"\(X, y, qid\).*got tuple of 1"):

@@ -76,7 +76,7 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         need no `qid`, in scikit-learn's searches too.
     scaling : None, "minmax" or "standard"
         Scale features within each query first, as `QueryScaler` does; `predict` then needs
-        the queries.
+        the queries, and the model cannot be exported, which `fit` warns of.
     scoring : Measure, str or callable
         What validation lists are judged by, as for `RankMatchCV`.
 
@@ -185,7 +185,7 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
         ----------
         X, y, qid, group, sample_weight
             As in `BaseRanker.fit`; the data must be in memory.
-        validation : tuple (X, y, qid) or (X, y), optional
+        validation : tuple (X, y, qid), (X, y) or (X, y, None, group), optional
             Judged lists that end the training when their score no longer rises, and choose
             how many rounds are kept; they are never trained on.
         feature_names : sequence of str, optional

@@ -18,7 +18,7 @@ from permatch.datasets.letor import read_letor
 from permatch.datasets.letor_rows import BYTE_ORDER_MARK
 from permatch.datasets.ranking_data import RankingData, query_ids
 from permatch.errors import InvalidOptionError, InvalidQueriesError, LetorFileError
-from permatch.queries import check_documents, check_grades, query_rows
+from permatch.queries import check_documents, check_grades, check_sizes, query_rows
 
 Form = Literal["letor", "lightgbm", "table"]
 
@@ -160,8 +160,11 @@ def sizes_of(source: Any, form: Form, group: Any = None) -> IntArray | None:
 
 
 def side_file(source: Any) -> Path | None:
-    """Return the file beside a file that has the number of rows of each query, if any."""
-    if not isinstance(source, str | Path):  # standard input has nothing beside it
+    """Return the file beside a file that has the number of rows of each query, if any.
+
+    Of a pipe that was copied to disk it is beside the pipe, by whose name the copy goes.
+    """
+    if not isinstance(source, str | os.PathLike):
         return None
     names = [f"{source}.query", f"{str(source).removesuffix('.gz')}.query"]
     return next((Path(name) for name in names if Path(name).is_file()), None)
@@ -219,18 +222,24 @@ def read_table(
     if sizes is None:
         with open_table(source, columns, max_bytes) as table:
             return table.whole()
-    with open_table(source, replace(columns, wanted=("grade",)), max_bytes) as table:
+    sizes = check_sizes(sizes)
+    wanted = tuple(role for role in columns.wanted if role != "qid")
+    with open_table(source, replace(columns, wanted=wanted), max_bytes) as table:
         data = table.whole()
         if group is None and columns.qid in table.header:
             return data
-    ids = query_ids(sizes)
-    if len(ids) != data.n_documents:
+    check_total(sizes, data.n_documents, source)
+    return replace(data, qid=query_ids(sizes))
+
+
+def check_total(sizes: IntArray, n_documents: int, name: Any) -> None:
+    """Refuse numbers of rows of queries that are not those of a table."""
+    if sizes.sum() != n_documents:
         raise LetorFileError(
-            f"{source}: the numbers of rows of the queries must add up to the "
-            f"{data.n_documents} documents; {len(sizes)} of them add up to {len(ids)}. "
-            "Use the sizes of exactly this file."
+            f"{name}: the numbers of rows of the queries must add up to the {n_documents} "
+            f"documents; {len(sizes)} of them add up to {sizes.sum()}. Use the sizes of "
+            "exactly this file."
         )
-    return replace(data, qid=ids)
 
 
 def _read_arrays(X: Any, y: Any, qid: Any, group: Any, feature_names: Any) -> RankingData:

@@ -21,6 +21,7 @@ from permatch._cells import (
     from_arrow,
     is_empty,
     is_index_column,
+    parse_numbers,
     quoted,
 )
 from permatch._files import Gauge
@@ -50,7 +51,7 @@ class JudgedColumns:
     """The columns of a table of judged documents.
 
     `grade` and `qid` may be missing if they are not among `wanted`; `features` None are all
-    other columns that hold numbers.
+    other columns that hold numbers, and none are needed where none are named.
     """
 
     grade: str = "grade"
@@ -113,7 +114,7 @@ class JudgedTable:
         return [key for key in self.header if key not in taken and not is_index_column(key)]
 
     def parts(self) -> Iterator[RankingData]:
-        """Yield the rows; without a column of grades they are all 0.
+        """Yield the rows; grades that are not wanted are all 0.
 
         The query ids of text are text.
         """
@@ -153,7 +154,7 @@ class JudgedTable:
         for k, key in enumerate(self.features):
             X[:, k] = numbers_of(block, self.header.index(key), rule, hint)
         y = np.zeros(len(X), dtype=np.intp)
-        if own.grade in self.header:
+        if own.grade in self.header and "grade" in own.wanted:
             rule = "grades must be whole numbers"
             values = numbers_of(block, self.header.index(own.grade), rule, "")
             try:
@@ -208,6 +209,7 @@ def _open_text(
         text = gauge.text(gzip.GzipFile(fileobj=raw) if is_packed else raw)
         delimiters = "\t" if ".tsv" in _endings(source) else DELIMITERS
         found = open_text(text, name, columns, "judged documents", delimiters)
+        _check_header(found.header, name, columns)
         columns.check(found.header, name)
         first = next(found.blocks, Block(name, found.header, [()] * len(found.header)))
         features = columns.settled(
@@ -223,6 +225,17 @@ def _open_text(
                 yield block
 
         yield _opened(name, columns, found.header, features, blocks())
+
+
+def _check_header(header: list[str], name: str, columns: JudgedColumns) -> None:
+    """Refuse numbers where the names of columns should be."""
+    numbers, is_text = parse_numbers(header)
+    if not (is_text.any() or np.isnan(numbers).any()):
+        raise TableError(
+            f"{name} must begin with a header, the names of its columns; got numbers only, "
+            f"{quoted(header)}. Write a first line such as "
+            f"{columns.qid},{columns.grade},price,age."
+        )
 
 
 @contextmanager
@@ -281,7 +294,7 @@ def _opened(
     features: list[str],
     blocks: Iterator[Block],
 ) -> JudgedTable:
-    if not features:
+    if not features and columns.features is None:
         raise TableError(
             f"{name} must have at least one column of numbers besides grades and queries; "
             f"it has {quoted(header)}. Check the columns."

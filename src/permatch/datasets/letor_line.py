@@ -10,6 +10,7 @@ from permatch.queries import LARGEST_GRADE
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _BLANKS = re.compile(r"[ \t\r]+")
+_TABLES = "Tables, CSV and Parquet, are read by permatch.datasets.read_judged."
 _FORM = "'grade qid:ID 1:value 2:value ... # comment'"
 
 
@@ -49,9 +50,10 @@ def parse_line(line: bytes, place: str, form: LineForm = LETOR) -> Line | None:
         words = _BLANKS.split(data.decode("utf-8").strip(" \t\r"))
     except UnicodeDecodeError as err:
         shown = line if len(line) <= 40 else line[:37] + b"..."
+        advice = _TABLES if line.startswith(b"PAR1") else "Unpack or convert the file."
         raise LetorFileError(
             f"{place}: a LETOR file must be text, plain or gzip; got the bytes {shown!r}. "
-            "Unpack or convert the file."
+            f"{advice}"
         ) from err
     if words == [""]:
         return None
@@ -94,9 +96,10 @@ def _parse_query(words: list[str], place: str, form: LineForm) -> tuple[str, lis
 def _parse_grade(word: str, place: str) -> int:
     required = f"{place}: a line must begin with its grade, a whole number from 0 to"
     if not _NUMBER.fullmatch(word):
+        is_table = any(mark in word for mark in ",;")
+        advice = _TABLES if is_table else "Correct the line, or drop it if it is a header."
         raise LetorFileError(
-            f"{required} {LARGEST_GRADE}, as in {_FORM}; got {_short(word)!r}. Correct the "
-            "line, or drop it if it is a header."
+            f"{required} {LARGEST_GRADE}, as in {_FORM}; got {_short(word)!r}. {advice}"
         )
     grade = float(word)
     if not (0 <= grade <= LARGEST_GRADE and grade == int(grade)):

@@ -19,7 +19,7 @@ from permatch._files import Gauge
 from permatch._progress import progress_bar
 from permatch._types import FloatArray, IntArray
 from permatch.datasets.letor_line import LETOR, Line, LineForm, parse_line
-from permatch.errors import FeatureIndexError, LetorFileError
+from permatch.errors import FeatureIndexError, LetorFileError, UnsortedQueriesError
 from permatch.kernels.ranking.letor_text import (
     POWERS,
     UNUSUAL,
@@ -339,7 +339,7 @@ class _Reader:
             if query == self.last_query:
                 continue
             if query in self.first_lines and self.form.is_sorted:
-                raise LetorFileError(
+                raise UnsortedQueriesError(
                     f"{self.name}, line {line}: the documents of a query must be "
                     f"contiguous; query {query} reappears here, after {self.last_query}, "
                     f"and began in line {self.first_lines[query]}. Sort the file by query, "

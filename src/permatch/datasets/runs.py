@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TextIO
 
 import numpy as np
@@ -21,6 +21,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.datasets.letor import RankingData, read_scores
 from permatch.datasets.letor_rows import BYTE_ORDER_MARK, damage_reported, open_bytes
 from permatch.errors import LetorFileError, ModelFileError
+from permatch.queries import QueryRows, query_rows
 
 # Of an unpacked file, what is looked at to tell what it holds.
 _BEGINNING = 1 << 16
@@ -29,7 +30,7 @@ _N_WORDS = 6
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Consecutive documents of whole queries with the scores of one or two models.
+    """Documents of whole queries, in any order, with the scores of one model or more.
 
     `first` is the position in the file of the first document, from 0.  `chances` have the
     probability of every grade by the first model, (n, n_grades), if they are wanted.
@@ -40,12 +41,10 @@ class Scored:
     scores: list[FloatArray]
     chances: FloatArray | None = None
 
-    @property
-    def starts(self) -> IntArray:
-        """Where the queries begin, and the end, (q + 1,)."""
-        qid = self.data.qid
-        changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
-        return np.concatenate([[0], changes, [len(qid)]])
+    @cached_property
+    def rows(self) -> QueryRows:
+        """The documents of every query."""
+        return query_rows(self.data.qid, None, self.data.n_documents)
 
 
 #: What writes one block of documents to a file.
@@ -76,12 +75,12 @@ def best_first(block: Scored) -> tuple[IntArray, IntArray]:
 
     Equal scores keep file order.
     """
-    starts = block.starts
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    order = np.lexsort((-block.scores[0], owners))
+    rows = block.rows
+    order = rows.best_first(rows.gather(block.scores[0]))
     ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order)) - starts[owners] + 1
-    return order, ranks
+    ranks[order] = np.arange(len(order)) - rows.starts[rows.owners] + 1
+    sorted_rows = order if rows.order is None else rows.order[order]
+    return sorted_rows, rows.scatter(ranks)
 
 
 def _write_scores(file: TextIO, block: Scored) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permatch._files import Gauge
-from permatch.datasets.letor import RankingData, read_letor
-from permatch.errors import FeatureIndexError, InvalidOptionError, LetorFileError
+from permatch.errors import InvalidOptionError, LetorFileError
 
 
 @dataclass(frozen=True)
@@ -56,26 +55,6 @@ def local_file(name: str | Path | Copy) -> Iterator[Path | Copy]:
             )
             file.writelines(Gauge(copy.name, LetorFileError).unread(pipe))
         yield copy
-
-
-def read_letor_pair(
-    train: str, valid: str | None, n_features: int | None
-) -> tuple[RankingData, RankingData | None]:
-    """Read a training file and optionally a second one, with the same features."""
-    names = [train] if valid is None else [train, valid]
-    with ExitStack() as stack:
-        paths = [stack.enter_context(local_file(name)) for name in names]
-        try:
-            found = [read_letor(path, n_features=n_features) for path in paths]
-        except FeatureIndexError as err:
-            advice = "Give a larger --n-features, or a file with these features only."
-            raise FeatureIndexError(err.problem, advice) from err
-        width = max(data.n_features for data in found)
-        # A feature that is 0 throughout a file may be omitted from it.
-        for k, data in enumerate(found):
-            if data.n_features < width:
-                found[k] = read_letor(paths[k], n_features=width)
-    return found[0], found[1] if len(found) > 1 else None
 
 
 def read_feature_names(path: Path | None) -> list[str] | None:

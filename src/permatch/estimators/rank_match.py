@@ -66,7 +66,7 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
         need no `qid`, in scikit-learn's searches too.
     scaling : None, "minmax" or "standard"
         Scale features within each query first, as `QueryScaler` does; `predict` then needs
-        the queries.
+        the queries, and the model cannot be exported, which `fit` warns of.
     scale_features : bool
         Penalise every feature in units of its standard deviation within queries.
     tol : float

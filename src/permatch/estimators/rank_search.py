@@ -52,7 +52,7 @@ class RankerSearch(AlphaSearch, LinearRanker):
         ----------
         X, y, qid, group, sample_weight
             As in `BaseRanker.fit`.
-        validation : tuple (X, y, qid) or (X, y), optional
+        validation : tuple (X, y, qid), (X, y) or (X, y, None, group), optional
             Judged lists to choose alpha on, never trained on; default: split by `cv`.
         feature_names : sequence of str, optional
             As in `BaseRanker.fit`.

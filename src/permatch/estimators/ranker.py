@@ -14,8 +14,9 @@ from permatch._shards import HeldShards, Shards
 from permatch._tables import Roles, check_feature_names
 from permatch._types import FloatArray, IntArray
 from permatch.distributed import is_in_parts, open_queries, predict_in_parts
-from permatch.errors import InvalidOptionError, InvalidQueriesError
+from permatch.errors import InvalidOptionError, InvalidQueriesError, ServingWarning
 from permatch.estimators.base import BaseModel
+from permatch.estimators.convergence import warn_caller
 from permatch.estimators.export import ExportedRanker
 from permatch.estimators.inputs import (
     Inputs,
@@ -256,6 +257,18 @@ class BaseRanker(ExportedRanker, BaseModel):
             return None
         return partial(_prepare_queries, method=self.scaling, why=why)
 
+    def _warn_of_scaling(self) -> None:
+        """Say before a fit that the model will not be one to serve."""
+        if self.scaling is not None:
+            warn_caller(
+                f"scaling={self.scaling!r} uses all documents of a query, so this "
+                f"{type(self).__name__} cannot be exported to ONNX, Solr or Elasticsearch, "
+                "which score documents one by one. For a model to serve use scaling=None; "
+                "otherwise ignore this, with "
+                'warnings.simplefilter("ignore", permatch.errors.ServingWarning).',
+                ServingWarning,
+            )
+
     def _why_equal_weights(self) -> str | None:
         """Return what needs equal weights of the documents of a query; None: nothing."""
         return f"for {type(self).__name__}, which weighs whole queries"
@@ -279,10 +292,12 @@ class BaseRanker(ExportedRanker, BaseModel):
 
     def _open(self, X: Any, roles: Roles, group: Any) -> tuple[Inputs, Shards]:
         """Return training data as shards of what the model sees, and how to read more."""
+        prepare = self._prepare()
+        self._warn_of_scaling()
         if not is_in_parts(X):
             inputs, queries = learn_inputs(X, roles, group)
             return inputs, HeldShards([self.scaled(queries)])
-        opened = open_queries(X, roles, group, self._prepare())
+        opened = open_queries(X, roles, group, prepare)
         names = opened.columns or roles.features
         known = check_feature_names(names, opened.n_features)
         return Inputs(opened.n_features, known, opened.columns), opened.shards
@@ -310,17 +325,20 @@ class BaseRanker(ExportedRanker, BaseModel):
 
     def _open_validation(self, validation: Any, inputs: Inputs) -> Shards:
         """Return the validation lists, read like the training lists."""
-        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3, 4):
             got = type(validation).__name__
             if isinstance(validation, tuple | list):
                 got = f"{got} of {len(validation)}"
             raise InvalidOptionError(
                 "validation must be a tuple (X, y, qid), or (X, y) if the model knows the "
-                f"column of the queries; got {got}."
+                "column of the queries, or (X, y, None, group) with numbers of rows; got "
+                f"{got}."
             )
-        X, y, *rest = validation
-        roles = self._roles(X, y, rest[0] if rest else None, None)
-        return self._open_new(X, roles, None, inputs, "the training data")
+        X, y, qid, group = (*validation, None, None)[:4]
+        if qid is not None and not isinstance(qid, str) and not is_in_parts(X):
+            _refuse_sizes(X, qid)
+        roles = self._roles(X, y, qid, group)
+        return self._open_new(X, roles, group, inputs, "the training data")
 
     def _score_parts(self, X: Any, y: Any, qid: Any, group: Any, weight: Any) -> float:
         """Return the mean NDCG of data in parts."""
@@ -347,6 +365,20 @@ class BaseRanker(ExportedRanker, BaseModel):
         """Return documents with the features of the fitted model, in their order."""
         self._check_fitted()
         return Inputs.of(self).read(X)
+
+
+def _refuse_sizes(X: Any, qid: Any) -> None:
+    """Refuse numbers of rows of queries in place of the query of every document."""
+    sizes = np.asarray(qid)
+    n_documents = X.shape[0] if hasattr(X, "shape") else len(X)
+    is_short = sizes.ndim == 1 and len(sizes) < n_documents
+    if is_short and sizes.dtype.kind in "iuf" and sizes.sum() == n_documents:
+        raise InvalidQueriesError(
+            "the third of validation must be the query of every document; got "
+            f"{len(sizes)} numbers that add up to the {n_documents} documents, as numbers "
+            "of rows per query do. Pass (X, y, None, group), or "
+            "(X, y, permatch.datasets.query_ids(group))."
+        )
 
 
 def _prepare_queries(queries: QuerySet, method: str | None, why: str | None) -> QuerySet:

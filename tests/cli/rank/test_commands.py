@@ -400,7 +400,7 @@ def test_predictions_stream(call, files, model_file, monkeypatch, kind):
             yield data
             del data
 
-    monkeypatch.setattr("permatch.datasets.iterate_letor", in_small_blocks)
+    monkeypatch.setattr("permatch.datasets.judged_blocks.iterate_letor", in_small_blocks)
     assert call("predict", model_file, files[0], "--format", kind).stdout == expected
     assert n_blocks == N_TRAIN // 2
     assert most <= 2  # the one at work, and the one being read
@@ -413,7 +413,7 @@ def test_blocks_are_as_small_as_features_are_many(call, files, model_file, monke
         asked.append(n_documents)
         return iterate_letor(path, n_documents, **options)
 
-    monkeypatch.setattr("permatch.datasets.iterate_letor", spy)
+    monkeypatch.setattr("permatch.datasets.judged_blocks.iterate_letor", spy)
     assert call("predict", model_file, files[2]).exit_code == OK
     assert asked[0] * 3 <= 1 << 20
 
@@ -456,6 +456,7 @@ def test_measures_are_those_of_the_library(call, files, model_file):
     lists = (data.y, scores, data.qid)
     expected = {
         **{f"NDCG@{k}": metrics.ndcg(*lists, k) for k in (1, 3, 5, 10)},
+        "MeanNDCG@10": np.mean(metrics.ndcg(*lists, range(1, 11))),
         "MAP": metrics.average_precision(*lists),
         **{f"P@{k}": metrics.precision_at(*lists, k) for k in (1, 3, 5, 10)},
         "ERR@10": metrics.expected_reciprocal_rank(*lists),
@@ -603,6 +604,70 @@ def test_folds_of_a_folder(call, folder, tmp_path):
     text = call(*arguments).stdout
     for part in ("fold", "alpha", "NDCG@10", "mean", "spread", "alpha chosen on its"):
         assert part in text
+    assert list(summary["mean"]) == [
+        "NDCG@1", "NDCG@3", "NDCG@5", "NDCG@10", "MeanNDCG@10", "MAP"
+    ]  # fmt: skip
+
+
+def test_standard_errors_are_over_the_queries_of_all_folds(call, folder):
+    arguments = ["cv", folder, "--alpha", "1", "--metric", "NDCG@5,Tau"]
+    summary = json.loads(call(*arguments, "--json").stdout)
+    values = []
+    for k, (train, test) in enumerate(
+        [("train.txt", "test.txt"), ("trainingset.TXT", "testset.txt")], start=1
+    ):
+        known, held = (read_letor(folder / f"Fold{k}" / name) for name in (train, test))
+        model = RankMatch(alpha=1.0).fit(known.X, known.y, known.qid)
+        lists = held.y, model.predict(held.X), held.qid
+        values.append(metrics.ndcg(*lists, 5, per_query=True))
+    error = np.concatenate(values).std(ddof=1) / np.sqrt(16)
+    assert summary["standard_error"]["NDCG@5"] == pytest.approx(error)
+    assert summary["standard_error"]["Tau"] > 0
+    text = " ".join(call(*arguments).stdout.split())
+    assert f"error {error:.4f}" in text
+    assert "Error: standard error of the mean over all test queries." in text
+
+
+def test_cross_validation_against_another_method(call, files, tmp_path):
+    out = tmp_path / "folds.csv"
+    arguments = ["cv", files[0], "--folds", 3, "--alpha", 5]
+    alone = json.loads(call(*arguments, "--json").stdout)
+    ridge = json.loads(call(*arguments, "--estimator", "ridge", "--json").stdout)
+    arguments += ["--against", "ridge", "--out", out]
+    both = json.loads(call(*arguments, "--json").stdout)
+    assert (both["estimator"], both["against"]) == ("rankmatch", "ridge")
+    assert both["mean"] == alone["mean"]
+    assert both["standard_error"] == alone["standard_error"]
+    own = [row["measures"] for row in ridge["folds"]]
+    assert [row["against"] for row in both["folds"]] == own  # the same folds
+    found = {row["measure"]: row for row in both["comparisons"]}
+    assert list(found) == ["MeanNDCG@10", "NDCG@10", "NDCG@5", "NDCG@1", "MAP"]
+    row = found["MeanNDCG@10"]
+    assert row["ranker"] == "rankmatch"
+    assert row["n_wins"] + row["n_losses"] + row["n_ties"] == N_TRAIN
+    sizes = [fold["n_test"] for fold in both["folds"]]
+    for name, summary in (("mean", alone), ("baseline_mean", ridge)):
+        means = [fold["measures"]["MeanNDCG@10"] for fold in summary["folds"]]
+        assert row[name] == pytest.approx(np.average(means, weights=sizes))
+    rows = read_rows(out.read_text())
+    assert [float(row["MAP against"]) for row in rows] == [row["MAP"] for row in own]
+    text = call(*arguments, env={"COLUMNS": "80"}).stdout
+    assert "rankmatch against ridge" in text
+    assert "…" not in text
+    assert f"{row['n_losses']} lost" in text
+    assert max(map(len, text.splitlines())) <= 80
+    chosen = json.loads(call(*arguments, "--metric", "MAP", "--json").stdout)
+    assert [row["measure"] for row in chosen["comparisons"]] == ["MAP"]
+
+
+def test_methods_that_cannot_be_compared(call, files):
+    for other, words in (
+        ("rankmatch", "--against rankmatch is the method itself; name another."),
+        ("x", "'x' is not one of 'rankmatch', 'dorm', 'ridge', 'trees'."),
+    ):
+        result = call("cv", files[0], "--against", other)
+        assert result.exit_code == WRONG_USAGE
+        assert words in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_queries_of_a_file_test_once(call, files):
@@ -725,10 +790,9 @@ def test_export_of_a_pipeline(call, files, tmp_path):
     names.write_text("a\n")
     result = call("export", path, "--to", "solr", "-o", out, "--feature-names", names)
     assert_failed(result, "Rename the columns and fit again")
-    message = "it is a Pipeline, which prepares the features of tables. Use it in Python"
-    assert_failed(call("predict", path, files[2]), message)
     preparation.save(path)
-    assert_failed(call("export", path, "--to", "solr", "-o", out), "a FeaturePreparation")
+    message = "a FeaturePreparation, which prepares the features of tables. permatch rank t"
+    assert_failed(call("export", path, "--to", "solr", "-o", out), message)
 
 
 # ---- wrong usage and failures ------------------------------------------------------------
@@ -945,7 +1009,7 @@ def test_ctrl_c_while_predicting_leaves_the_old_file(
     out = tmp_path / "scores.txt"
     out.write_text("old")
     monkeypatch.setattr(BaseRanker, "predict", interrupted)
-    monkeypatch.setattr("permatch.cli.rank.steps._BLOCK_VALUES", 3 * LENGTH)
+    monkeypatch.setattr("permatch.cli.rank.scoring._BLOCK_VALUES", 3 * LENGTH)
     result = call("predict", model_file, files[2], "--out", out)
     assert result.exit_code == INTERRUPTED
     assert n_calls == 3

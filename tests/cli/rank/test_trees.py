@@ -44,7 +44,7 @@ def files(tmp_path_factory):
 @pytest.fixture
 def call():
     """Run a command in this process."""
-    return lambda *args: CliRunner().invoke(rank, [*map(str, args)])
+    return lambda *args, **options: CliRunner().invoke(rank, [*map(str, args)], **options)
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,12 @@ def test_cross_validation(call, files, tmp_path):
     assert result.exit_code == OK, result.output
     assert "rankmatch with trees" in result.stdout
     assert "leaves and trees chosen" in " ".join(result.stdout.split())
+    more = [*SMALL, "--folds", 3, "--against", "rankmatch"]
+    result = call("cv", files[0], *more, env={"COLUMNS": "80"})
+    assert "rankmatch with trees against rankmatch" in result.stdout
+    assert "…" not in result.stdout
+    result = call("cv", files[0], "--folds", 3, "--alpha", 1, "--against", "trees")
+    assert "rankmatch against rankmatch with trees" in result.stdout
     heads = out.read_text().splitlines()[0].split(",")
     assert heads[:7] == [
         "fold", "n_train", "n_validation", "n_test", "leaves", "trees", "is_converged",

@@ -23,6 +23,7 @@ from permatch.cli.shared.options import (
     estimator_option,
     flag,
     optional,
+    split_names,
 )
 
 #: Largest seed that scikit-learn's folds take.
@@ -100,13 +101,7 @@ class Columns:
 
         `learned` are the columns that a model was fitted on, used where none is named.
         """
-        names = None
-        if self.features is not None:  # a name with a comma in it can be quoted
-            names = [name.strip() for name in next(csv.reader([self.features]), [])]
-            if not names or not all(names):
-                raise typer.BadParameter(
-                    f"--features must be a list like a,b,c; got {self.features!r}."
-                )
+        names = None if self.features is None else split_names(self.features)
         known = {"graph": None, "left": "left", "right": "right", "label": "label"}
         known |= learned or {}
         given = {role: getattr(self, f"{role}_column") for role in known}

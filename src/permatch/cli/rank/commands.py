@@ -2,12 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 
-from permatch._types import FloatArray, IntArray
+from permatch._types import IntArray
 from permatch.cli.rank.comparison import compare
 from permatch.cli.rank.evaluation import cv as cross_validation
 from permatch.cli.rank.evaluation import evaluate
@@ -15,10 +15,8 @@ from permatch.cli.rank.options import Columns, FeatureNames, Judged, Learner, Me
 from permatch.cli.rank.steps import (
     check_chances,
     find_parts,
-    load_exported,
     load_ranker,
     new_ranker,
-    stream_scores,
 )
 from permatch.cli.shared.options import (
     AsJson,
@@ -42,10 +40,7 @@ from permatch.cli.shared.steps import (
 from permatch.cli.shared.terminal import add, new_group, print_summary
 from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
-if TYPE_CHECKING:
-    from permatch.estimators import BaseRanker
-
-#: Most features that a LETOR file may have.
+#: Most features that LETOR text may have.
 MAX_FEATURES = 1 << 20
 
 rank = new_group()
@@ -65,9 +60,16 @@ def main() -> None:
       0 qid:1 1:0.05 2:0.11 3:0.2 # docid = GX002
       ...
 
+    or that of LightGBM, without "qid:1", with the number of rows of each query in
+    a file of the same name and .query; or it is a table, CSV or Parquet, with a
+    column of grades, one of query ids, and the features (--grade, --qid,
+    --features).  Files are told apart by what is in them.  Documents of a query
+    need not be together.
+
     [bold]Examples[/bold]
 
       permatch rank fit train.txt --model model.json --cv
+      permatch rank fit train.csv --model model.json --grade label --qid query
       permatch rank evaluate model.json test.txt
       permatch rank compare old.json model.json test.txt --out compare.html
       permatch rank predict model.json new.txt --out scores.txt
@@ -97,7 +99,8 @@ def fit(
             min=1,
             max=MAX_FEATURES,
             metavar="N",
-            help="Number of features. Default: the highest index in the files.",
+            help="Number of features of LETOR text. Default: the highest index in the "
+            "files.",
         ),
     ] = None,
     feature_names: FeatureNames = None,
@@ -121,6 +124,9 @@ def fit(
     trees are chosen in the same way; a --validation file alone ends the training
     when its rankings get no better.
 
+    The model knows the columns of a table by name, so that other tables may have
+    them in another order, among others.
+
     Features may be scaled to [0, 1] within each query (--scaling minmax), as in
     LETOR's baselines; such a model scores whole queries and cannot be exported.
 
@@ -135,6 +141,8 @@ def fit(
       permatch rank fit train.txt --model model.json
       permatch rank fit train.txt -m model.json --cv --jobs -1
       permatch rank fit train.txt -m model.json --cv --validation vali.txt
+      permatch rank fit train.csv -m model.json --grade label --qid query
+      permatch rank fit train.csv -m m.json --grade label --qid query --features title
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
@@ -168,19 +176,23 @@ def fit(
     how = learner.estimator, trees.kind, options
     model = new_ranker(*how, is_search=is_search)
     with nothing_written_if_interrupted(), elsewhere.connected():
-        from permatch.datasets.sources import read_feature_names, read_letor_pair
+        from permatch.datasets.sources import read_feature_names
 
         check_target(model_file, "--model", train, validation, str(feature_names or ""))
         names = read_feature_names(feature_names)
-        more: dict[str, Any] = {"feature_names": names}
+        more: dict[str, Any] = {}
         parts: dict[str, Any] = {}
         if elsewhere.is_used:
             read = partial(find_parts, columns, elsewhere, n_features)
             data = read(train)
+            more["feature_names"] = columns.names or names
             if is_search and validation is not None:
                 more["validation"] = read(validation)
         else:
-            learnt, held_out = read_letor_pair(train, validation, n_features)
+            from permatch.cli.rank.reading import read_pair
+
+            learnt, held_out = read_pair(train, validation, columns, n_features, names)
+            more["feature_names"] = learnt.feature_names
             data = learnt.X, learnt.y, learnt.qid
             parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
             if (is_search or trees.is_trees) and held_out is not None:
@@ -221,19 +233,23 @@ def predict(
             help="Add the probability of every grade; with --format csv or jsonl.",
         ),
     ] = False,
+    *,
+    columns: Columns,
 ) -> None:
     """Score the documents of a file; within a query, higher is better.
 
-    The file may be far larger than memory: it is read and written in blocks of
-    whole queries.  Grades are ignored.  The formats (--format) are:
+    The file may be far larger than memory if it is sorted by query: it is read and
+    written in blocks of whole queries.  Grades are ignored; a table needs none.
+    MODEL may be a pipeline that prepares features, saved in Python; then a table is
+    read whole.  The formats (--format) are:
 
       scores  one number per line, in file order
       trec    run file for trec_eval, best first: query Q0 document rank score run
       csv     query, document, rank, score, in file order
       jsonl   the same as JSON, one object per line
 
-    Documents without "docid = ..." in their comment are numbered from 1, in
-    file order.
+    Documents without "docid = ..." in their comment, or a column of names
+    (--document), are numbered from 1, in file order.
 
     With --probabilities, csv has columns p_grade_0, p_grade_1 ..., and jsonl a
     list p_grades: the probability of every grade, for which the model has
@@ -244,6 +260,7 @@ def predict(
       permatch rank predict model.json test.txt --out scores.txt
       permatch rank predict model.json test.txt --probabilities -f csv -o p.csv
       permatch rank predict model.json test.txt --format trec -o run.txt
+      permatch rank predict new.json test.csv --qid query -f csv
       zcat big.txt.gz | permatch rank predict model.json - -f jsonl | head
     """
     if probabilities and kind not in ("csv", "jsonl"):
@@ -254,6 +271,7 @@ def predict(
     if not run_name or run_name.split() != [run_name]:
         raise typer.BadParameter(f"--run-name must be one word; got {run_name!r}.")
     with nothing_written_if_interrupted():
+        from permatch.cli.rank.scoring import stream_scores
         from permatch.datasets.runs import run_writer
 
         if out is not None and str(out) != "-":
@@ -263,8 +281,10 @@ def predict(
         if probabilities:
             check_chances(model, model_file)
         with output(out) as target:
-            for block in stream_scores(file, [model], has_chances=probabilities):
+            how = {"has_grades": False, "has_chances": probabilities}
+            for block in stream_scores(file, [model], columns, **how):
                 write(target, block)
+                del block  # before the next one is read
 
 
 def show(
@@ -280,6 +300,8 @@ def show(
         ),
     ] = None,
     out: Page = Path("rank.html"),
+    *,
+    columns: Columns,
 ) -> None:
     """Write a page that shows how a query's documents are ranked, and why.
 
@@ -292,14 +314,18 @@ def show(
 
       permatch rank show model.json test.txt --query 76
       permatch rank show model.json test.txt -q 76 --out query-76.html
+      permatch rank show new.json test.csv -q 76 --grade label --qid query
     """
     with nothing_written_if_interrupted():
         check_target(out, "--out", file, str(model_file))
         model = load_ranker(model_file)
-        name, documents, values, grades = _find_query(file, model, query)
+        name, documents, values, grades = _find_query(file, model, columns, query)
+        from permatch.cli.rank.scoring import prepared_features
+        from permatch.metrics.scorer import last_step
         from permatch.pages.rank_explorer import rank_page, rank_view
 
-        view = rank_view(name, documents, values, grades, model)
+        values, ranker = prepared_features(model, values), last_step(model)
+        view = rank_view(name, documents, values, grades, ranker)
         rank_page(view).write(out)
         law = view.distribution
         kind = "scores only"
@@ -312,14 +338,15 @@ def show(
 
 
 def _find_query(
-    file: str, model: "BaseRanker", query: str | None
-) -> tuple[str, list[str], FloatArray, IntArray]:
+    file: str, model: Any, columns: Columns, query: str | None
+) -> tuple[str, list[str], Any, IntArray]:
     """Read as far as the query: its id, and names, features, grades of its documents."""
+    from permatch.cli.rank.scoring import stream_scores
     from permatch.datasets.runs import document_names
 
     names: dict[str, None] = {}
     found = None
-    for block in stream_scores(file, [model]):
+    for block in stream_scores(file, [model], columns):
         qids = [str(name) for name in block.data.qid.tolist()]
         names |= dict.fromkeys(qids)
         if query is None and len(names) > 1:
@@ -329,7 +356,9 @@ def _find_query(
         if len(rows):
             called = document_names(block)
             documents = [called[row] for row in rows]
-            found = wanted, documents, block.data.X[rows], block.data.y[rows]
+            X = block.data.X
+            values = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+            found = wanted, documents, values, block.data.y[rows]
             if query is not None:
                 return found
     if found is None or len(names) > 1:
@@ -397,7 +426,7 @@ def export(
 
         if str(out) != "-":
             check_target(out, "--out", str(model_file), str(feature_names or ""))
-        model = load_exported(model_file)
+        model = load_ranker(model_file)
         names = read_feature_names(feature_names)
         data = exported(model, to, name, names, feature_prefix)
         with output(out) as file:

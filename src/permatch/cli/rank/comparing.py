@@ -1,28 +1,24 @@
 """What ``permatch rank compare`` does: read, score, compare, and report."""
 
-import io
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from permatch._files import Gauge
-from permatch._optional import require
 from permatch.cli.rank.measures import collect_scores, describe_judged
 from permatch.cli.rank.options import Columns
 from permatch.cli.rank.report import add_judged, count_queries
-from permatch.cli.rank.steps import check_same_features, load_exported
+from permatch.cli.rank.scoring import check_same_features
+from permatch.cli.rank.steps import load_ranker
 from permatch.cli.shared.report import facts, plain_table
 from permatch.datasets.judged import find_form
-from permatch.datasets.letor_rows import damage_reported, open_bytes
 from permatch.datasets.runs import find_source, is_json
 from permatch.datasets.sources import Copy, local_file
-from permatch.datasets.table_text import DELIMITERS
-from permatch.errors import InvalidOptionError, ModelFileError, TableError
-from permatch.estimators.comparing import compare_rankers
+from permatch.errors import ModelFileError
 from permatch.metrics import RankerComparison
 from permatch.metrics.comparing import COMPARED, compare_scores
 from permatch.metrics.comparison_words import HEADER, figures, mean_of, verdict
@@ -38,7 +34,6 @@ def compare_files(
     sources: list[str],
     judged: str,
     columns: Columns,
-    document: str | None,
     *,
     measures: list[str] | None,
     **tests: Any,
@@ -56,23 +51,15 @@ def compare_files(
         for name, source in zip(_labels(sources), sources, strict=True):
             path = stack.enter_context(local_file(source))
             is_model = find_source(path) == "model"
-            rankers[name] = load_exported(path) if is_model else path
-        if find_form(file) == "table":
-            frame = _read_frame(file)
-            roles = columns.grade, columns.qid
-            return compare_rankers(rankers, frame, *roles, documents=document, **tests)
-        if document is not None:
-            raise InvalidOptionError(
-                f"--document names a column of a table; {file} is LETOR text, which names "
-                "documents in its comments. Drop it."
-            )
+            rankers[name] = load_ranker(path) if is_model else path
         models = {
             source: ranker
             for source, ranker in zip(sources, rankers.values(), strict=True)
             if not isinstance(ranker, Path | Copy)
         }
-        check_same_features(list(models), list(models.values()))
-        found = collect_scores([file], list(rankers.values()), is_named=True)
+        if find_form(file) != "table":
+            check_same_features(list(models), list(models.values()))
+        found = collect_scores([file], list(rankers.values()), columns, is_named=True)
     scores = dict(zip(rankers, found.scores, strict=True))
     names = found.documents
     return compare_scores(scores, found.grades, found.qid, documents=names, **tests)
@@ -82,24 +69,6 @@ def _labels(paths: list[str]) -> list[str]:
     """Return the names of files, with their folders if they are the same."""
     names = [Path(path).name for path in paths]
     return names if len({*names}) == len(names) else paths
-
-
-def _read_frame(path: Path | Copy) -> Any:
-    """Return a table with all its columns, also those with text."""
-    pandas = require("pandas", "tables", what="comparing rankers on a table")
-    with open_bytes(path) as (file, _), damage_reported(str(path)):
-        data = Gauge(str(path), TableError).whole(file)
-    try:
-        if data[:4] == b"PAR1":
-            return pandas.read_parquet(io.BytesIO(data))
-        header = data.splitlines()[0]
-        delimiter = max(DELIMITERS, key=lambda mark: header.count(mark.encode()))
-        return pandas.read_csv(io.BytesIO(data), sep=delimiter, encoding="utf-8-sig")
-    except (ValueError, OSError) as err:
-        raise TableError(
-            f"{path} must be a complete CSV or Parquet file; pandas says: "
-            f"{str(err).strip().rstrip('.')}. Correct it, or write it again."
-        ) from err
 
 
 def describe_comparison(
@@ -123,15 +92,20 @@ def describe_comparison(
                 ("most_lost", comparison.most_lost),
             )
         }
-    lengths = lists.starts[1:] - lists.starts[:-1]
+    owners = np.repeat(np.arange(len(lists.queries)), np.diff(lists.starts))
     return {
         "rankers": dict(zip(comparison.rankers, sources, strict=True)),
         "baseline": comparison.baseline,
         "files": [judged],
-        **describe_judged(lists.grades, lengths, comparison.measures),
-        "comparisons": [_row(comparison, row) for row in comparison.rows],
+        **describe_judged(lists.grades, owners, comparison.measures),
+        "comparisons": describe_rows(comparison),
         "queries": listed,
     }
+
+
+def describe_rows(comparison: RankerComparison) -> list[dict[str, Any]]:
+    """Collect the figures of every ranker by every measure."""
+    return [_row(comparison, row) for row in comparison.rows]
 
 
 def _row(comparison: RankerComparison, row: Any) -> dict[str, Any]:
@@ -186,6 +160,18 @@ def show_comparison(
         console.print(found)
     for path in summary["written"]:
         console.print(Text(f"wrote {path}"))
+
+
+def show_against(console: Console, comparison: RankerComparison) -> None:
+    """Print how a method compares with another one, on the same queries."""
+    (ranker,) = comparison.rankers[1:]
+    console.print()
+    console.print(Text(f"{ranker} against {comparison.baseline}", style="bold"))
+    console.print(_figures(comparison, ranker, is_wide=console.width >= _WIDE))
+    row = comparison.row(ranker)
+    console.print(Text(verdict(comparison, row)))
+    counts = f"{count_queries(row.n_wins)} won, {row.n_losses} lost, {row.n_ties} as good."
+    console.print(Text(counts))
 
 
 def _figures(comparison: RankerComparison, ranker: str, *, is_wide: bool) -> Table:

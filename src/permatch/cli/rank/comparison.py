@@ -33,14 +33,6 @@ def compare(
         Path | None,
         optional("--csv", metavar="CSV", help="Output file for the measures per query."),
     ] = None,
-    document: Annotated[
-        str | None,
-        optional(
-            "--document",
-            metavar="COLUMN",
-            help="Names of documents, in CSV and Parquet files.",
-        ),
-    ] = None,
     n_resamples: Annotated[
         int,
         typer.Option(
@@ -114,7 +106,6 @@ def compare(
             sources,
             judged,
             columns,
-            document,
             measures=metric or None,
             n_resamples=n_resamples,
             random_state=seed,

@@ -1,12 +1,14 @@
 """``permatch rank evaluate`` and ``permatch rank cv``: the quality of rankings."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from permatch._estimators import options_of
 from permatch._files import write_csv
-from permatch.cli.rank.options import Learner, Metrics
+from permatch._optional import require
+from permatch.cli.rank.options import Columns, Learner, Metrics
 from permatch.cli.rank.steps import load_ranker
 from permatch.cli.shared.folds import Folds, report_folds, run_folds, show_folds
 from permatch.cli.shared.options import AsJson, argument, optional
@@ -14,13 +16,24 @@ from permatch.cli.shared.steps import check_target, nothing_written_if_interrupt
 from permatch.cli.shared.terminal import print_summary
 from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
+#: What a method can be compared with by cross-validation.
+AGAINST = [*options_of("rank"), "trees"]
+
+
+def check_against(name: str | None) -> str | None:
+    """Refuse a method that is not there."""
+    if name not in (None, *AGAINST):
+        known = ", ".join(map(repr, AGAINST))
+        raise typer.BadParameter(f"{name!r} is not one of {known}.")
+    return name
+
 
 def evaluate(
     paths: Annotated[
         list[str],
         argument(
             "MODEL FILE...",
-            "Model file and judged LETOR files; with --scores only judged files.",
+            "Model file and judged files; with --scores only judged files.",
         ),
     ],
     scores: Annotated[
@@ -41,6 +54,8 @@ def evaluate(
             help="Output file for the measures per query.",
         ),
     ] = None,
+    *,
+    columns: Columns,
     as_json: AsJson = False,
 ) -> None:
     """Measure rankings on judged files the model was not fitted on.
@@ -62,6 +77,7 @@ def evaluate(
 
       permatch rank evaluate model.json test.txt
       permatch rank evaluate model.json test.txt --metric NDCG@1,2,3 --metric MAP
+      permatch rank evaluate new.json test.csv --grade label --qid query
       permatch rank evaluate --scores scores.txt test.txt --per-query queries.csv
       permatch rank evaluate model.json test.txt --json | python -m json.tool
     """
@@ -82,10 +98,10 @@ def evaluate(
         if per_query is not None:
             check_target(per_query, "--per-query", *files, str(source))
         if scores is None:
-            judged = measures.collect_scores(files, [load_ranker(source)])
+            judged = measures.collect_scores(files, [load_ranker(source)], columns)
         else:
             with local_file(str(source)) as path:
-                judged = measures.collect_scores(files, [path])
+                judged = measures.collect_scores(files, [path], columns)
         found, values = measures.describe_evaluation(judged, metric)
         summary = {"scores_of": str(source), "files": files} | found
         if per_query is not None:
@@ -98,12 +114,23 @@ def cv(
         str,
         argument(
             "FILE|FOLDER",
-            "Judged LETOR file (- for stdin), or a folder with Fold1, Fold2, ...",
+            "Judged file (- for stdin), or a folder with Fold1, Fold2, ...",
         ),
     ],
     learner: Learner,
     folds: Folds,
     trees: TreeOptions,
+    columns: Columns,
+    against: Annotated[
+        str | None,
+        optional(
+            "--against",
+            metavar=f"<{'|'.join(AGAINST)}>",
+            help="Another method, on the same folds and with the same options as far as "
+            "it has them: is the difference more than chance?",
+            callback=check_against,
+        ),
+    ] = None,
     metric: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
@@ -116,6 +143,11 @@ def cv(
     part, and so are leaves and number of trees (--model-kind trees).  Ctrl-C
     reports the folds that are finished.
 
+    Spread is the standard deviation over folds; error is the standard error of
+    the mean over the test queries of all folds.  With --against another method
+    is fitted on the same folds, and both are compared on all test queries by
+    paired tests, as permatch rank compare does.
+
     [bold]Examples[/bold]
 
       permatch rank cv OHSUMED
@@ -123,27 +155,44 @@ def cv(
       permatch rank cv judged.txt --folds 10 --subset-size 3 --out folds.csv
       permatch rank cv judged.txt --alphas 100,10,1 --json
       permatch rank cv OHSUMED --model-kind trees --leaves 4,8,16
+      permatch rank cv OHSUMED --against ridge
+      permatch rank cv train.csv --grade label --qid query
     """
     options = learner.options() | folds.penalty().values()
     if trees.is_trees:
         learner.check_for_trees()
         refuse_penalty(folds.alpha, folds.alphas)
     options |= trees.values("rank", learner.estimator, is_search=folds.is_search)
+    if against == ("trees" if trees.is_trees else learner.estimator):
+        raise typer.BadParameter(f"--against {against} is the method itself; name another.")
+    if against == "trees":
+        require("lightgbm", "boosting", what="--against trees")  # before data are read
     with nothing_written_if_interrupted():
-        from permatch.cli.rank.folds import read_folds, run_fold
+        from permatch.cli.rank.comparing import describe_rows, show_against
+        from permatch.cli.rank.folds import Method, Tests, read_folds
 
         if folds.out is not None:
             check_target(folds.out, "--out", data)
-        is_search, estimator = folds.is_search, learner.estimator
-        parts = read_folds(data, folds.folds, learner.seed, is_search=is_search)
-        how = estimator, trees.kind, options, metric
-        rows = run_folds(parts, lambda part: run_fold(part, *how))
-        names = {name: name for name in rows[0]["measures"]}
-        report_folds(
-            {"data": data, "estimator": trees.name(estimator), "is_search": is_search},
-            rows,
-            len(parts),
-            folds.out,
-            as_json=as_json,
-            show=lambda console, found: show_folds(console, found, "queries", names),
-        )
+        is_search, name = folds.is_search, trees.name(learner.estimator)
+        methods = [Method(name, learner.estimator, trees.kind, options)]
+        if against == "trees":
+            methods.append(Method("rankmatch with trees", "rankmatch", "trees", options))
+        elif against is not None:
+            methods.append(Method(against, against, "linear", options))
+        parts = read_folds(data, columns, folds.folds, learner.seed, is_search=is_search)
+        tests = Tests(methods, metric)
+        rows = run_folds(parts, tests.run)
+        errors = {"standard_error": tests.errors()}
+        summary = {"data": data, "estimator": name, "is_search": is_search} | errors
+        compared = None
+        if against is not None:
+            compared = tests.compare(learner.seed)
+            summary |= {"against": methods[1].name, "comparisons": describe_rows(compared)}
+        names = {name: name.replace("MeanN", "Mean\nN") for name in rows[0]["measures"]}
+
+        def show(console: Any, found: dict[str, Any]) -> None:
+            show_folds(console, found, "queries", names)
+            if compared is not None:
+                show_against(console, compared)
+
+        report_folds(summary, rows, len(parts), folds.out, as_json=as_json, show=show)

@@ -1,17 +1,26 @@
 """Cross-validation over queries: the folds of LETOR, or a file split the same way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from permatch._estimators import Kind
-from permatch.cli.rank.measures import mean_values
+from permatch._types import FloatArray, IntArray
+from permatch.cli.rank.measures import FEW, describe_values, mean_values
+from permatch.cli.rank.options import Columns
+from permatch.cli.rank.reading import read_judged_file
 from permatch.cli.rank.steps import new_ranker
 from permatch.cli.shared.folds import describe_fold, shuffled_splits
 from permatch.cli.shared.steps import fit_model
-from permatch.datasets import RankingData, load_letor, read_letor
-from permatch.datasets.sources import local_file
+from permatch.datasets import RankingData, load_letor
+from permatch.metrics import RankerComparison, evaluate
+from permatch.metrics.comparing import COMPARED, compare_scores
 from permatch.queries import QuerySet, check_queries
+
+#: What methods are compared by; the first, by which they choose, decides on the verdict.
+AGAINST = f"MeanNDCG@10, {COMPARED}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +33,12 @@ class QueryFold:
     test: QuerySet
 
 
-def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[QueryFold]:
+def read_folds(
+    name: str, columns: Columns, n_folds: int, seed: int, *, is_search: bool
+) -> list[QueryFold]:
     """Return the folds of a LETOR folder, or of a file."""
     if name != "-" and Path(name).is_dir():
+        columns.check(name, is_table=False)
         return [
             QueryFold(
                 str(fold.number),
@@ -36,8 +48,7 @@ def read_folds(name: str, n_folds: int, seed: int, *, is_search: bool) -> list[Q
             )
             for fold in load_letor(name).folds
         ]
-    with local_file(name) as path:
-        queries = _queries(read_letor(path))
+    queries = _queries(read_judged_file(name, columns))
     return part_queries(queries, n_folds, seed, is_search=is_search)
 
 
@@ -59,30 +70,74 @@ def part_queries(
     ]
 
 
-def run_fold(
-    fold: QueryFold,
-    estimator: str,
-    made_by: Kind,
-    options: dict[str, Any],
-    metric: list[str] | None,
-) -> dict[str, Any]:
-    """Fit and test on one fold; return the results as plain numbers."""
-    is_search = fold.validation is not None
-    model = new_ranker(estimator, made_by, options, is_search=is_search)
-    more = {}
-    if fold.validation is not None:
-        more["validation"] = _as_data(fold.validation)
-    if fit_model(model, *_as_data(fold.train), is_shown=False, **more):
-        raise KeyboardInterrupt
-    test = fold.test
-    scores = model.predict(test.documents, group=test.lengths)
-    n_validation = fold.validation.n_queries if fold.validation else 0
-    return describe_fold(
-        fold.name,
-        (fold.train.n_queries, n_validation, test.n_queries),
-        model,
-        mean_values(metric, test.grades, scores, test.lengths),
-    )
+@dataclass(frozen=True)
+class Method:
+    """A way to learn: an estimator, what its scores are made by, and its options."""
+
+    name: str
+    estimator: str
+    made_by: Kind
+    options: dict[str, Any]
+
+    def fit(self, fold: QueryFold) -> Any:
+        """Return the model of a fold."""
+        is_search = fold.validation is not None
+        model = new_ranker(self.estimator, self.made_by, self.options, is_search=is_search)
+        more = {}
+        if fold.validation is not None:
+            more["validation"] = _as_data(fold.validation)
+        if fit_model(model, *_as_data(fold.train), is_shown=False, **more):
+            raise KeyboardInterrupt
+        return model
+
+
+@dataclass(eq=False)
+class Tests:
+    """What methods make of the test queries of all folds that are finished."""
+
+    methods: list[Method]
+    metric: list[str] | None
+    grades: list[IntArray] = field(default_factory=list)
+    lengths: list[IntArray] = field(default_factory=list)
+    scores: list[list[FloatArray]] = field(default_factory=list)
+
+    def run(self, fold: QueryFold) -> dict[str, Any]:
+        """Fit and test on one fold; return the results as plain numbers."""
+        models = [method.fit(fold) for method in self.methods]
+        test = fold.test
+        scores = [model.predict(test.documents, group=test.lengths) for model in models]
+        own, *other = (
+            mean_values(self.metric, test.grades, found, test.lengths) for found in scores
+        )
+        self.grades.append(test.grades)
+        self.lengths.append(test.lengths)
+        self.scores.append(scores)
+        n_validation = fold.validation.n_queries if fold.validation else 0
+        sizes = fold.train.n_queries, n_validation, test.n_queries
+        row = describe_fold(fold.name, sizes, models[0], own)
+        return row | ({"against": other[0]} if other else {})
+
+    def errors(self) -> dict[str, float | None]:
+        """Return the standard error of every measure over the queries of all folds."""
+        grades, lengths = np.concatenate(self.grades), np.concatenate(self.lengths)
+        scores = np.concatenate([own[0] for own in self.scores])
+        values = evaluate(self.metric or FEW, grades, scores, group=lengths, per_query=True)
+        return {
+            str(name): describe_values(found)["standard_error"]
+            for name, found in values.items()
+        }
+
+    def compare(self, seed: int) -> RankerComparison:
+        """Compare the first method with the second, the baseline, query by query."""
+        pooled = [np.concatenate(own) for own in zip(*self.scores, strict=True)]
+        scores = {m.name: own for m, own in zip(self.methods, pooled, strict=True)}
+        return compare_scores(
+            dict(reversed(scores.items())),
+            np.concatenate(self.grades),
+            group=np.concatenate(self.lengths),
+            measures=self.metric or AGAINST,
+            random_state=seed,
+        )
 
 
 def _queries(data: RankingData) -> QuerySet:

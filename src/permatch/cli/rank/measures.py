@@ -1,26 +1,24 @@
 """Measures per query, as ``permatch rank`` reports them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from permatch._types import FloatArray, IntArray
-from permatch.cli.rank.steps import stream_scores
-from permatch.datasets.letor import read_letor
+from permatch.cli.rank.options import Columns
+from permatch.cli.rank.reading import read_grades
+from permatch.cli.rank.scoring import stream_scores
 from permatch.datasets.runs import Scored, document_names, is_run, read_source
-from permatch.datasets.sources import Copy, local_file
+from permatch.datasets.sources import Copy
 from permatch.errors import LetorFileError
 from permatch.metrics import Measure, evaluate, find_measures
 
-if TYPE_CHECKING:
-    from permatch.estimators import BaseRanker
-
 #: Default measures: of a fit and a cross-validation, and of an evaluation.
-FEW = "NDCG@1,3,5,10, MAP"
+FEW = "NDCG@1,3,5,10, MeanNDCG@10, MAP"
 ALL = f"{FEW}, P@1,3,5,10, ERR@10, MRR, Tau"
 
 
@@ -48,25 +46,32 @@ def describe_values(values: FloatArray) -> dict[str, Any]:
 class JudgedScores:
     """Grades of all documents in whole files, and their scores by one method or more.
 
-    Queries have `lengths`, and come from a file and have an id there; documents have names
-    if they are asked for.  Features are forgotten as soon as they are scored.
+    Documents are in the order of the files; `owners` has the query of each, which comes
+    from a file and has an id there.  Documents have names if they are asked for.  Features
+    are forgotten as soon as they are scored.
     """
 
     grades: IntArray
     scores: list[FloatArray]
-    lengths: IntArray
+    owners: IntArray
     queries: list[tuple[str, Any]]
     documents: list[str]
 
     @property
     def qid(self) -> np.ndarray:
-        """The query of every document."""
-        return np.repeat([query for _, query in self.queries], self.lengths)
+        """The id of the query of every document."""
+        return np.array([query for _, query in self.queries])[self.owners]
+
+    @property
+    def lengths(self) -> IntArray:
+        """Number of documents of every query."""
+        return np.bincount(self.owners)
 
 
 def collect_scores(
     names: Sequence[str | Path | Copy],
-    methods: "Sequence[BaseRanker | Path | Copy]",
+    methods: Sequence[Any],
+    columns: Columns,
     *,
     is_named: bool = False,
 ) -> JudgedScores:
@@ -74,24 +79,23 @@ def collect_scores(
     files = [method for method in methods if isinstance(method, Path | Copy)]
     models: Any = [method for method in methods if not isinstance(method, Path | Copy)]
     is_named = is_named or any(map(is_run, files))
-    grades, lengths, queries, documents = [], [], [], []
+    grades, owners, queries, documents = [], [], [], []
     predicted: list[list[FloatArray]] = [[] for _ in models]
     for name in names:
-        for block in stream_scores(name, models) if models else _read_whole(name):
+        for block in _blocks(name, models, columns):
             grades.append(block.data.y)
-            starts = block.starts
-            lengths.append(np.diff(starts))
-            ids = block.data.qid[starts[:-1]].tolist()
-            queries.extend((str(name), query) for query in ids)
+            rows = block.rows
+            owners.append(rows.scatter(rows.owners) + len(queries))
+            queries.extend((str(name), query) for query in rows.ids.tolist())
             if is_named:
                 documents += document_names(block)
             for kept, scores in zip(predicted, block.scores, strict=True):
                 kept.append(scores)
     joined = iter([np.concatenate(kept) for kept in predicted])
     judged = JudgedScores(
-        np.concatenate(grades), [], np.concatenate(lengths), queries, documents
+        np.concatenate(grades), [], np.concatenate(owners), queries, documents
     )
-    columns = []
+    found = []
     for method in methods:
         if isinstance(method, Path | Copy):
             scores = read_source(method, judged.qid, documents or None)
@@ -103,13 +107,14 @@ def collect_scores(
                 f"{method} must have one score per document, {n_documents}; it has "
                 f"{len(scores)}. Use the scores of exactly these documents, in file order."
             )
-        columns.append(scores)
-    return replace(judged, scores=columns)
+        found.append(scores)
+    return replace(judged, scores=found)
 
 
-def _read_whole(name: str | Path | Copy) -> list[Scored]:
-    with local_file(name) as path:
-        return [Scored(read_letor(path), 0, [])]
+def _blocks(name: Any, models: Any, columns: Columns) -> Iterable[Scored]:
+    if models:
+        return stream_scores(name, models, columns)
+    return [Scored(read_grades(name, columns), 0, [])]
 
 
 def describe_evaluation(
@@ -118,21 +123,22 @@ def describe_evaluation(
     """Collect the measures of a method, as plain lists and numbers and per query."""
     measures = find_measures(metric or ALL)
     (scores,) = judged.scores
-    values = evaluate(measures, judged.grades, scores, group=judged.lengths, per_query=True)
+    values = evaluate(measures, judged.grades, scores, judged.owners, per_query=True)
     rows = [{"measure": str(name)} | describe_values(own) for name, own in values.items()]
-    summary = describe_judged(judged.grades, judged.lengths, measures)
+    summary = describe_judged(judged.grades, judged.owners, measures)
     return summary | {"measures": rows}, values
 
 
 def describe_judged(
-    grades: IntArray, lengths: IntArray, measures: list[Measure]
+    grades: IntArray, owners: IntArray, measures: list[Measure]
 ) -> dict[str, int]:
     """Count documents and queries, and queries without a document that is relevant."""
-    best = np.maximum.reduceat(grades, np.cumsum(lengths) - lengths)
+    best = np.zeros(owners.max() + 1, dtype=np.intp)
+    np.maximum.at(best, owners, grades)
     relevant_from = min(getattr(measure, "threshold", 1) for measure in measures)
     return {
         "n_documents": len(grades),
-        "n_queries": len(lengths),
+        "n_queries": len(best),
         "n_queries_without_relevant": int((best < relevant_from).sum()),
     }
 

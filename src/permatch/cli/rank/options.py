@@ -1,13 +1,23 @@
 """The options that the commands of ``permatch rank`` share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from permatch.cli.shared.options import Jobs, argument, estimator_option, optional
+from permatch.cli.shared.options import (
+    Jobs,
+    argument,
+    estimator_option,
+    optional,
+    split_names,
+)
 from permatch.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from permatch.datasets.judged_tables import JudgedColumns
 
 
 def check_subset_size(text: str | None) -> str | None:
@@ -41,6 +51,13 @@ def check_position_weights(text: str | None) -> Any:
         ) from err
 
 
+def check_names(text: str | None) -> str | None:
+    """Refuse what are no names of columns."""
+    if text is not None:
+        split_names(text)
+    return text
+
+
 def check_metrics(texts: list[str] | None) -> list[str]:
     """Refuse unknown measures."""
     if not texts:
@@ -57,7 +74,7 @@ Judged = Annotated[
     str,
     argument(
         "FILE",
-        "LETOR (SVMlight) file, 'grade qid:ID 1:value ... # docid'; also .gz; - for stdin.",
+        "Judged documents: LETOR (SVMlight) text, CSV or Parquet; also .gz; - for stdin.",
     ),
 ]
 Metrics = Annotated[
@@ -78,18 +95,81 @@ FeatureNames = Annotated[
 ]
 
 
+def _column(name: str, text: str, **more: Any) -> Any:
+    more = {"metavar": "COLUMN", "rich_help_panel": "How the file is read"} | more
+    return optional(name, help=text, **more)
+
+
 @dataclass(frozen=True)
 class Columns:
-    """The columns of tables; their other numeric columns are the features."""
+    """How judged files are read: the columns of tables, the numbering of LETOR text."""
 
     grade: Annotated[
-        str,
-        typer.Option("--grade", metavar="COLUMN", help="Grades, in tables."),
-    ] = "grade"
-    qid: Annotated[
-        str,
-        typer.Option("--qid", metavar="COLUMN", help="Query ids, in tables."),
-    ] = "qid"
+        str | None, _column("--grade", "Grades, in tables. Default: grade.")
+    ] = None
+    qid: Annotated[str | None, _column("--qid", "Query ids, in tables. Default: qid.")] = (
+        None
+    )
+    document: Annotated[
+        str | None, _column("--document", "Names of documents, in tables.")
+    ] = None
+    features: Annotated[
+        str | None,
+        _column(
+            "--features",
+            "Features, in tables. Default: those of the model by name; for a fit, and if "
+            "they have no names, all other columns of numbers.",
+            metavar="A,B,...",
+            callback=check_names,
+        ),
+    ] = None
+    zero_based: Annotated[
+        bool,
+        _column(
+            "--zero-based",
+            "LETOR text with features numbered from 0, as scikit-learn writes it.",
+            metavar="",
+        ),
+    ] = False
+
+    @property
+    def names(self) -> list[str] | None:
+        """The features by name, None if they are not given."""
+        return None if self.features is None else split_names(self.features)
+
+    def judged(
+        self, features: Sequence[str] | None = None, *, has_grades: bool = True
+    ) -> "JudgedColumns":
+        """Return the columns of a table, with these features unless some are named."""
+        from permatch.datasets.judged_tables import JudgedColumns
+
+        return JudgedColumns(
+            self.grade or "grade",
+            self.qid or "qid",
+            self.document,
+            self.names or features,
+            ("grade", "qid") if has_grades else ("qid",),
+        )
+
+    def check(self, name: Any, *, is_table: bool, n_features: int | None = None) -> None:
+        """Refuse what has no effect on a file."""
+        of_tables = {
+            "--grade": self.grade,
+            "--qid": self.qid,
+            "--document": self.document,
+            "--features": self.features,
+        }
+        of_text = {"--zero-based": self.zero_based or None, "--n-features": n_features}
+        for option, value in (of_text if is_table else of_tables).items():
+            if value is not None:
+                why = (
+                    "a table, whose columns are the features: --features names them"
+                    if is_table
+                    else "LETOR text, which has no columns"
+                )
+                raise typer.BadParameter(
+                    f"{option} has no effect on {name}, {why}. Drop it."
+                )
 
 
 _MODEL_PANEL = "Model"

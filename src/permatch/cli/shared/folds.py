@@ -184,9 +184,11 @@ def _fold_rows(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
     """Yield a header and a row per fold."""
     sizes = ["fold", "n_train", "n_validation", "n_test"]
     heads = [*sizes, *_choices(rows[0]), "is_converged"]
-    yield [*heads, *rows[0]["measures"]]
+    others = [f"{name} against" for name in rows[0].get("against", {})]
+    yield [*heads, *rows[0]["measures"], *others]
     for row in rows:
-        yield [*(row[name] for name in heads), *row["measures"].values()]
+        values = *row["measures"].values(), *row.get("against", {}).values()
+        yield [*(row[name] for name in heads), *values]
 
 
 def show_folds(
@@ -195,6 +197,7 @@ def show_folds(
     """Print a cross-validation for people, measures under the given names."""
     chosen = _choices(summary["folds"][0])
     table = plain_table("fold", things, *chosen, *names.values())
+    table.pad_edge = False  # all that is shown by default fits into 80 columns
     for row in summary["folds"]:
         cells = [f"{row[name]:g}" for name in chosen]
         cells += [number(row["measures"][name]) for name in names]
@@ -203,9 +206,14 @@ def show_folds(
     blank = [""] * (1 + len(chosen))
     table.add_row("mean", *blank, *means, style="bold")
     table.add_row("spread", *blank, *(number(summary["spread"][name]) for name in names))
+    words = "Spread: standard deviation over folds."
+    if "standard_error" in summary:
+        errors = (number(summary["standard_error"][name]) for name in names)
+        table.add_row("error", *blank, *errors)
+        words += f" Error: standard error of the mean over all test {things}."
     console.print(table)
     how = "chosen on its validation part" if summary["is_search"] else "given"
     console.print(
         f"\n{summary['estimator']}: measures on the test part of every fold, "
-        f"{' and '.join(chosen)} {how}. Spread: standard deviation over folds."
+        f"{' and '.join(chosen)} {how}. {words}"
     )

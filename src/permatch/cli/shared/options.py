@@ -1,5 +1,6 @@
 """Options of several commands, their checks, and groups of options."""
 
+import csv
 import inspect
 import math
 from collections.abc import Callable, Iterator
@@ -89,6 +90,14 @@ def alpha_values(alpha: float | None, alphas: str | None) -> dict[str, Any]:
     """Return ``--alpha`` or ``--alphas`` as a parameter of an estimator, if given."""
     given = {"alphas": parse_alphas(alphas)} if alphas is not None else {}
     return given | ({"alpha": alpha} if alpha is not None else {})
+
+
+def split_names(text: str) -> list[str]:
+    """Split ``a,b,c``, the value of ``--features``; a name with a comma can be quoted."""
+    names = [name.strip() for name in next(csv.reader([text]), [])]
+    if not names or not all(names):
+        raise typer.BadParameter(f"--features must be a list like a,b,c; got {text!r}.")
+    return names
 
 
 def make_folder(folder: Path) -> Path:

@@ -20,7 +20,12 @@ from permatch._files import whole_file
 from permatch._progress import is_terminal, plans
 from permatch.cli.shared.report import plural
 from permatch.cli.shared.terminal import INTERRUPTED, standard_output
-from permatch.errors import InvalidOptionError, ModelFileError, TableError
+from permatch.errors import (
+    InvalidOptionError,
+    ModelFileError,
+    ServingWarning,
+    TableError,
+)
 
 Model = TypeVar("Model")
 
@@ -99,8 +104,7 @@ def check_kind(model: Any, path: Any, kind: type[Model]) -> Model:
     if not isinstance(model, BaseMatcher | BaseRanker):
         raise ModelFileError(
             f"{path} must be a {wanted}; it is a {type(model).__name__}, which prepares "
-            "the features of tables. Use it in Python: permatch.load(path); only permatch "
-            "rank export and permatch rank compare take a pipeline."
+            "the features of tables. permatch rank takes it in a pipeline with a ranker."
         )
     raise ModelFileError(
         f"{path} must be a {wanted}; it is a {type(model).__name__}, which {does}. "
@@ -129,7 +133,9 @@ def fit_model(
     if can_talk:
         model.set_params(verbose=False)  # a model file must not make a script talk
     if not presses:
-        for message in dict.fromkeys(str(warning.message) for warning in caught):
+        # What cannot be served stands in the report.
+        told = [own for own in caught if not issubclass(own.category, ServingWarning)]
+        for message in dict.fromkeys(str(warning.message) for warning in told):
             typer.echo(f"warning: {' '.join(message.split())}", err=True)
     return bool(presses)
 
