@@ -15,6 +15,7 @@ from permatch.datasets import read_edge_table
 from permatch.distributed import opening_graphs
 from permatch.errors import (
     FeatureCountError,
+    FeatureTypeError,
     InvalidMatchingError,
     InvalidOptionError,
     NaNFeatureError,
@@ -202,6 +203,87 @@ def test_predictions_are_like_the_table(table, folder):
     assert series.tolist() == chances.tolist()
     assert series.index.equals(table.index)
     assert matched.dtype == bool
+
+
+def test_parts_are_measured_as_in_memory(table, folder):
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(folder)
+    expected = [
+        measure(known.graphs, known.matchings)
+        for measure in (model.score, model.log_likelihood)
+    ]
+    delayed = [
+        dask.delayed((known.graphs[own], known.matchings[own]))
+        for own in (slice(0, 9), slice(9, None))
+    ]
+    with dask.config.set(scheduler="synchronous"):
+        for source in (folder, on_dask(table, 5), delayed):
+            found = model.score(source), model.log_likelihood(source)
+            assert found == pytest.approx(expected, rel=1e-12)
+        predicted = sum(dask.compute(*model.predict(delayed)), [])
+    assert [own.tolist() for own in predicted] == [
+        own.tolist() for own in model.predict(known.graphs)
+    ]
+    renamed = on_dask(table.rename(columns={"label": "same"}), 2)
+    with dask.config.set(scheduler="synchronous"):
+        assert model.score(renamed, "same") == pytest.approx(expected[0], rel=1e-12)
+    trees = pytest.importorskip("lightgbm", reason="needs lightgbm (extra 'boosting')")
+    assert trees
+    boosted = pm.BoostedMatching(n_rounds=3).fit(known.graphs, known.matchings)
+    boosted.feature_names_ = known.feature_names
+    expected = boosted.score(known.graphs, known.matchings)
+    assert boosted.score(folder) == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_needs_graphs_in_memory(table, folder):
+    model = pm.MAPMatching(0.1).fit(folder)
+    costs = pm.LinkCosts(abstain=0.1)
+    with pytest.raises(InvalidOptionError, match=r"to a person; got costs\.abstain=0\.1"):
+        model.predict(folder, "bayes", costs=costs)
+    for call in (
+        lambda: model.predict_links(folder),
+        lambda: model.sample(str(folder), 2),
+        lambda: model.distribution(folder),
+    ):
+        with pytest.raises(InvalidOptionError, match="need graphs in memory; got data"):
+            call()
+    with pytest.raises(InvalidOptionError, match="equal weights; got sample_weight"):
+        model.score(folder, sample_weight=[1.0])
+    with pytest.raises(InvalidOptionError, match="matchings must be the name of the"):
+        model.score(folder, [0, 1])
+    files = sorted(map(str, folder.iterdir()))
+    with pytest.raises(FeatureTypeError, match=r"graph 0 is a path, .*0\.parquet.* folder"):
+        pm.MAPMatching().fit(files)
+    narrow = [dask.delayed(([np.zeros((2, 3, 1))], [[0, 1]]))]
+    for call in (model.score, model.inference):
+        with (
+            dask.config.set(scheduler="synchronous"),
+            pytest.raises(FeatureCountError, match=r"\(3, 0, 0\); part 0 has \(1, 0, 0\)"),
+        ):
+            call(narrow)
+
+
+def test_abstaining_on_delayed_parts(table):
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(known.graphs, known.matchings)
+    how = {"decode": "bayes", "costs": pm.LinkCosts(abstain=0.1)}
+    with dask.config.set(scheduler="synchronous"):
+        (found,) = dask.compute(*model.predict([dask.delayed(known.graphs)], **how))
+    expected = model.predict(known.graphs, **how)
+    assert [own.tolist() for own in found] == [own.tolist() for own in expected]
+    assert any((own == pm.ABSTAINED).any() for own in found)
+
+
+def test_columns_are_those_of_the_last_fit(table, folder, tmp_path):
+    renamed = write(table.rename(columns={"graph": "day"}), tmp_path / "renamed")
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(renamed, {"graph": "day"})
+    assert model.columns_["graph"] == "day"
+    model.inference(known.graphs, known.matchings)
+    assert model.columns_["graph"] == "day"
+    model.fit(known.graphs, known.matchings, feature_names=known.feature_names)
+    assert model.columns_ is None
+    assert len(model.predict(folder)) == len(table)
 
 
 def test_other_names_of_columns(table, folder, tmp_path):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 from permatch._blas import one_blas_thread
@@ -76,7 +77,7 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
         if self._is_by_evidence(validation):
             problem = self._problem(data, check_jobs(self.n_jobs))
             nobs = n_graphs(data, sample_weight)
-            return search_by_evidence(self, problem, nobs, {"feature_names_": names})
+            return search_by_evidence(self, problem, nobs, self._inputs(data, names))
         splits: list[Any]
         if isinstance(data, GraphsInParts):
             splits = self._splits_in_parts(data, validation)
@@ -90,7 +91,7 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
             data,
             splits,
             self._judge_on,
-            fitted={"feature_names_": names},
+            fitted=self._inputs(data, names),
             is_held=not isinstance(data, GraphsInParts),
             is_refitted=validation is None,
             is_more_better=_SCORINGS[self.scoring],
@@ -102,10 +103,12 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
             if self.scoring == "hamming":
                 has_partners = any(own.has_partners for own in held_out.outlines)
                 require_partners(has_partners, held_out.n_graphs)
-                return lambda weights: held_out.hamming_loss(self, weights, parameters)
-            engine = self._learning_engine()
+                return lambda weights: held_out.hamming_loss(
+                    partial(self._modes, weights, parameters=parameters)
+                )
+            told = {"parameters": parameters, "engine": self._learning_engine()}
             return lambda weights: held_out.log_likelihood(
-                self, weights, parameters, engine
+                partial(self._log_likelihood, weights, **told)
             )
         if self.scoring == "hamming":
             labels = with_weight(held_out)[1]

@@ -180,12 +180,14 @@ def fit(
             data, things = divide(table, penalty.n_folds, has_entities=True)
             check_folds(penalty.n_folds, *count_parts(data, things), "--valid")
             note_parts(data, things)
-        more: dict[str, Any] = {"feature_names": table.feature_names}
+        more: dict[str, Any] = {
+            "feature_names": table.feature_names,
+            "attributes": {"columns_": columns_of(table, read_as)},
+        }
         if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
         kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
         model = kind(**options)
-        model.columns_ = columns_of(table, read_as)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
         if inference is not None:

@@ -9,7 +9,7 @@ import typer
 
 from permatch._estimators import Kind, find_estimator
 from permatch._types import FloatArray
-from permatch.cli.shared.steps import check_kind, load_kind
+from permatch.cli.shared.steps import check_kind, load_kind, refuse_folder
 from permatch.errors import FeatureIndexError, InvalidOptionError, InvalidQueriesError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def stream_scores(
     from permatch.datasets.runs import Scored
     from permatch.datasets.sources import local_file
 
+    refuse_folder(name)
     n_features = models[0].n_features_in_
     n_documents = max(1, _BLOCK_VALUES // n_features)
     highest = first = 0

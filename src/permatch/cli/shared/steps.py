@@ -58,6 +58,7 @@ def table_source(name: str, what: str) -> Any:
     if is_terminal():  # before packages that take long to load
         typer.echo(f"reading {'standard input' if name == '-' else name}", err=True)
     if name != "-":
+        refuse_folder(name)
         return name
     source: Any = sys.stdin
     if source is None:
@@ -67,6 +68,16 @@ def table_source(name: str, what: str) -> Any:
         )
     source.reconfigure(encoding="utf-8-sig", newline="")
     return source
+
+
+def refuse_folder(name: str) -> None:
+    """Refuse a folder where one file is read."""
+    if Path(name).is_dir():
+        raise TableError(
+            f"{name} must be one file; it is a folder. Name a file of it; whole folders "
+            "are for fit and link, with --from-disk or --dask, and in Python for predict "
+            "and score."
+        )
 
 
 def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
@@ -134,13 +145,23 @@ def fit_model(
     return bool(presses)
 
 
-def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
-    """Fit and save a model, even if interrupted, and return the seconds the fit took."""
+def fit_and_save(
+    model: Any,
+    path: Path,
+    *data: Any,
+    attributes: dict[str, Any] | None = None,
+    **more: Any,
+) -> float:
+    """Fit and save a model, even if interrupted, and return the seconds the fit took.
+
+    `attributes` are set between the two.
+    """
     began = time.perf_counter()
     try:
         is_interrupted = fit_model(model, *data, **more)
     except KeyboardInterrupt:  # between two steps: what is kept is there already
         is_interrupted = True
+    vars(model).update(attributes or {})
     if is_interrupted:
         leave_early(model, path)
     seconds = time.perf_counter() - began

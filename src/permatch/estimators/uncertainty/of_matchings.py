@@ -86,7 +86,8 @@ class MatchingInference:
         if len(self._parameters) != len(self._fitted):
             raise InvalidOptionError(
                 f"the model was fitted with unmatched={self.unmatched_!r}; the matchings "
-                "given need 'any'. Pass the training data."
+                f"given need {'any' if self._parameters.is_any else 'larger'!r}. Pass the "
+                "training data."
             )
         self._parameters = self._fitted
         labels = _cluster_graphs(clusters, data)
@@ -116,9 +117,7 @@ class MatchingInference:
         self._names = self.feature_names_
         if not is_in_parts(graphs):
             return self._data_set(graphs, matchings, sample_weight)
-        named = self.columns_ if matchings is None else matchings
-        data, _ = self._open(graphs, named, sample_weight, self.feature_names_)
-        return data
+        return self._labelled_parts(graphs, matchings, sample_weight)
 
     @overload
     def predict_marginals(
@@ -184,8 +183,10 @@ class MatchingInference:
             return super().predict_marginals(graphs)  # pyright: ignore
         wanted = check_wanted(uncertainty, self._weights(), level, n_draws)
         posterior, level, n_draws = wanted
-        scored = self._score(graphs)
-        result = scored.infer(find_engine(self.engine), self.n_jobs)
+        scored, engine = self._score(graphs), find_engine(self.engine)
+        if not n_draws and not scored.may_be_exact_by(engine):
+            raise _not_exact(engine.name)  # before anything is computed
+        result = scored.infer(engine, self.n_jobs)
         found: list[FloatArray] = result.marginals
         flat = np.concatenate([np.zeros(0), *scored.on_edges(found)])
         if n_draws:
@@ -198,13 +199,7 @@ class MatchingInference:
             method = "draws" if result.is_exact else "draws, approximate"
             parts = drawn_intervals(posterior, infer, level, n_draws, rng)
         elif not result.is_exact:
-            # Their derivatives are others than those of the exact distribution.
-            raise InvalidOptionError(
-                "the delta method needs exact probabilities; those of engine "
-                f"{result.diagnostics.engine!r} are not. Use engine='auto' (--engine "
-                "auto), if it is exact for these graphs, or n_draws=200 for intervals of "
-                "approximate probabilities."
-            )
+            raise _not_exact(result.diagnostics.engine)
         else:
             slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
             parts = delta_intervals(flat, posterior, slopes, level)
@@ -223,6 +218,15 @@ class MatchingInference:
             MarginalIntervals(*of_graph, level, method)
             for of_graph in zip(found, errors, low, high, strict=True)
         ]
+
+
+def _not_exact(engine: str) -> InvalidOptionError:
+    """Return the error that derivatives are others than those of the distribution."""
+    return InvalidOptionError(
+        f"the delta method needs exact probabilities; those of engine {engine!r} are not, "
+        "for these graphs. Use engine='auto' (--engine auto), if it is exact for them, or "
+        "n_draws=200 for intervals of approximate probabilities."
+    )
 
 
 class _Slopes:
