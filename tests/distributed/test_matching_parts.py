@@ -19,6 +19,7 @@ from permatch.errors import (
     InvalidMatchingError,
     InvalidOptionError,
     NaNFeatureError,
+    NoGraphsError,
     PermatchError,
     TableError,
 )
@@ -115,6 +116,35 @@ def test_alpha_is_chosen_on_later_graphs(table, folder):
     search.fit(folder)
     np.testing.assert_allclose(search.cv_results_["scores"], expected[0], atol=1e-12)
     np.testing.assert_allclose(search.coef_, expected[1], atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
+@pytest.mark.parametrize("scoring", ["hamming", "log_likelihood"])
+def test_alpha_is_chosen_on_a_validation_set(scoring, table, folder, tmp_path):
+    known = read_edge_table(table)
+    later = make_table(is_square=False, n_graphs=9)
+    held_out = read_edge_table(later)
+    search = pm.MAPMatchingCV([1.0, 0.1], scoring=scoring, tol=1e-9)
+    validation = held_out.graphs, held_out.matchings
+    names = {"feature_names": known.feature_names}
+    search.fit(known.graphs, known.matchings, validation=validation, **names)
+    expected = search.cv_results_["scores"], search.coef_
+    parted = write(later, tmp_path / "later")
+    with dask.config.set(scheduler="synchronous"):
+        for source, second in (
+            ((folder,), (parted, None)),
+            ((folder, "label"), (on_dask(later, 2), "label")),
+            ((folder,), validation),
+            ((known.graphs, known.matchings), (parted, "label")),
+        ):
+            search.fit(*source, validation=second, **names)
+            np.testing.assert_allclose(
+                search.cv_results_["scores"], expected[0], rtol=1e-6, atol=1e-9
+            )
+            np.testing.assert_allclose(search.coef_, expected[1], atol=1e-8)
+    narrow = write(later.drop(columns="x2"), tmp_path / "narrow")
+    with pytest.raises(TableError, match="it lacks x2"):
+        search.fit(folder, validation=(narrow, None))
 
 
 def test_unknown_labels(table, tmp_path):
@@ -407,8 +437,9 @@ def test_bad_tables(table, tmp_path):
     refused(table, InvalidOptionError, r"graphs 0 \.\. 32; split 0 does not", search)
     search = pm.MAPMatchingCV(cv=[([0, 1], [])])
     refused(table, InvalidOptionError, "split 0 lacks one", search)
-    search, validation = pm.MAPMatchingCV(), ([], [])
-    refused(table, InvalidOptionError, "by folds; got valid", search, validation=validation)
+    search = pm.MAPMatchingCV()
+    refused(table, NoGraphsError, "at least one graph", search, validation=([], []))
+    refused(table, InvalidOptionError, "a pair .* got str", search, validation="folder")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.csv").write_text("left,right\n")
     with pytest.raises(TableError, match="Convert the table to Parquet"):

@@ -49,6 +49,17 @@ def test_delta_method_agrees_with_draws(kind, rng):
         np.testing.assert_allclose(one.high, two.high, atol=0.03)
         assert (one.low < one.marginals).all()
         assert (one.marginals < one.high).all()
+        alone = [(one.unmatched_left, two.unmatched_left, values.sum(axis=1))]
+        alone += [(one.unmatched_right, two.unmatched_right, values.sum(axis=0))]
+        for own, other, sums in alone:
+            np.testing.assert_allclose(own.marginals, 1.0 - sums, atol=1e-9)
+            np.testing.assert_allclose(
+                own.standard_errors, other.standard_errors, 0.2, 1e-12
+            )
+            np.testing.assert_allclose(own.low, other.low, atol=0.03)
+            np.testing.assert_allclose(own.high, other.high, atol=0.03)
+            assert (own.low <= own.marginals).all()
+            assert (own.marginals <= own.high).all()
 
 
 def test_standard_errors_are_those_of_differences(rng):

@@ -31,7 +31,7 @@ from permatch.cli.match.steps import (
     count_parts,
     decide,
     divide,
-    fit_elsewhere,
+    find_parts,
     infer_and_save,
     load_for,
     note_parts,
@@ -104,7 +104,8 @@ def fit(
         optional(
             "--valid",
             metavar="EDGES",
-            help="A second table: with --cv to choose alpha, otherwise only reported.",
+            help="A second table, or folder: with --cv to choose alpha, otherwise only "
+            "reported.",
         ),
     ] = None,
     inference: Inference = None,
@@ -140,6 +141,8 @@ def fit(
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
       permatch match fit folder/ -m model.json --from-disk --jobs -1
+      permatch match fit folder/ -m m.json --from-disk --cv --valid later/
+      permatch match fit folder/ -m m.json --from-disk --inference sandwich
       permatch match fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
     options = learner.options(penalty)
@@ -150,21 +153,22 @@ def fit(
     read_as = columns.read_as("required")
     elsewhere.check(edges, valid)
     if elsewhere.is_used:
-        if valid is not None:
-            raise typer.BadParameter(
-                "--valid is for tables in memory; drop it, and choose alpha with --cv."
-            )
-        if inference is not None:
-            raise typer.BadParameter(
-                "--inference is for tables in memory; drop it, or call inference in Python."
-            )
         kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
         with nothing_written_if_interrupted(), elsewhere.connected():
-            check_target(model_file, "--model", edges)
+            check_target(model_file, "--model", edges, valid)
             model = kind(**options)
-            seconds = fit_elsewhere(model, model_file, edges, read_as, elsewhere)
+            source, names = find_parts(edges, read_as, elsewhere)
+            more: dict[str, Any] = {"feature_names": read_as["features"]}
+            second = None
+            if valid is not None:
+                second = find_parts(valid, read_as, elsewhere)
+                if penalty.cv:
+                    more["validation"] = second
+            seconds = fit_and_save(model, model_file, source, names, **more)
             with written_if_interrupted(model_file):
-                summary = describe_parts(model, str(model_file), seconds)
+                if inference is not None:
+                    infer_and_save(model, model_file, source, names, inference)
+                summary = describe_parts(model, str(model_file), seconds, second)
                 print_summary(summary, as_json, show_fit)
         return
     with nothing_written_if_interrupted():
@@ -180,7 +184,7 @@ def fit(
             data, things = divide(table, penalty.n_folds, has_entities=True)
             check_folds(penalty.n_folds, *count_parts(data, things), "--valid")
             note_parts(data, things)
-        more: dict[str, Any] = {
+        more = {
             "feature_names": table.feature_names,
             "attributes": {"columns_": columns_of(table, read_as)},
         }
@@ -191,7 +195,7 @@ def fit(
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
         if inference is not None:
-            infer_and_save(model, model_file, data, inference)
+            infer_and_save(model, model_file, data.graphs, data.matchings, inference)
         summary = describe_fit(model, table, held_out, str(model_file), seconds)
         print_summary(summary, as_json, show_fit)
 
@@ -214,7 +218,7 @@ def predict(
     no_probabilities: NoProbabilities = False,
     intervals: Annotated[
         bool,
-        flag("--intervals", help="Add 95 % intervals of the probabilities of pairs."),
+        flag("--intervals", help="Add 95 % intervals of the probabilities."),
     ] = False,
     *,
     decision: Decision,

@@ -27,7 +27,7 @@ from permatch.estimators.uncertainty.intervals import (
 )
 from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.graphs import BipartiteGraph
-from permatch.inference import find_engine
+from permatch.inference import InferenceResult, find_engine
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.objectives import Parameters
 
@@ -170,7 +170,8 @@ class MatchingInference:
         list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
             Rows and columns sum to one, less the probability that the node is unmatched,
             within the errors of a sampling engine.  With `uncertainty`: a list of
-            `MarginalIntervals`, whose arrays have these shapes.  Of a table in parts: the
+            `MarginalIntervals`, whose arrays have these shapes, and which have intervals
+            for staying unmatched too.  Of a table in parts: the
             probability of every pair, in the order of the rows; of a Dask DataFrame a Dask
             Series, and of delayed graphs delayed lists, not yet computed.
         """
@@ -188,13 +189,11 @@ class MatchingInference:
             raise _not_exact(engine.name)  # before anything is computed
         result = scored.infer(engine, self.n_jobs)
         found: list[FloatArray] = result.marginals
-        flat = np.concatenate([np.zeros(0), *scored.on_edges(found)])
         if n_draws:
 
             def infer(weights: FloatArray) -> FloatArray:
                 other = score_graphs(scored.graphs, weights, self._fitted)
-                result = other.infer(find_engine(self.engine), self.n_jobs)
-                return np.concatenate([np.zeros(0), *other.on_edges(result.marginals)])
+                return _flat(other, other.infer(engine, self.n_jobs))
 
             method = "draws" if result.is_exact else "draws, approximate"
             parts = drawn_intervals(posterior, infer, level, n_draws, rng)
@@ -202,22 +201,27 @@ class MatchingInference:
             raise _not_exact(result.diagnostics.engine)
         else:
             slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
-            parts = delta_intervals(flat, posterior, slopes, level)
+            parts = delta_intervals(_flat(scored, result), posterior, slopes, level)
             method = "delta" if slopes.is_exact else "delta, exact samples"
-        ends = np.cumsum([graph.n_edges for graph in scored.graphs])[:-1]
-        errors, low, high = (
-            [
-                _like(graph, own, like)
-                for graph, own, like in zip(
-                    scored.graphs, np.split(part, ends), found, strict=True
-                )
-            ]
-            for part in parts
-        )
-        return [
-            MarginalIntervals(*of_graph, level, method)
-            for of_graph in zip(found, errors, low, high, strict=True)
-        ]
+        told: dict[str, Any] = {"level": level, "method": method}
+        each = [_split(scored.graphs, part) for part in parts]
+        answers = []
+        for graph, own, left, right, *ends in zip(
+            scored.graphs,
+            found,
+            result.unmatched_left,
+            result.unmatched_right,
+            *each,
+            strict=True,
+        ):
+            of_edges, of_left, of_right = zip(*ends, strict=True)
+            of_edges = (_like(graph, values, own) for values in of_edges)
+            sides: dict[str, Any] = {
+                "unmatched_left": MarginalIntervals(left, *of_left, **told),
+                "unmatched_right": MarginalIntervals(right, *of_right, **told),
+            }
+            answers.append(MarginalIntervals(own, *of_edges, **told, **sides))
+        return answers
 
 
 def _not_exact(engine: str) -> InvalidOptionError:
@@ -229,8 +233,25 @@ def _not_exact(engine: str) -> InvalidOptionError:
     )
 
 
+def _flat(scored: Scored, result: InferenceResult) -> FloatArray:
+    """Return the probabilities of all edges, then of all left and all right nodes."""
+    values = *scored.on_edges(result.marginals), *result.unmatched_left
+    return np.concatenate([np.zeros(0), *values, *result.unmatched_right])
+
+
+def _split(graphs: list[BipartiteGraph], values: FloatArray) -> list[Any]:
+    """Return what `_flat` has of edges, left nodes and right nodes, by graph."""
+    sizes = [
+        *(graph.n_edges for graph in graphs),
+        *(graph.n_left for graph in graphs),
+        *(graph.n_right for graph in graphs),
+    ]
+    parts, n = np.split(values, np.cumsum(sizes)[:-1]), len(graphs)
+    return list(zip(parts[:n], parts[n : 2 * n], parts[2 * n :], strict=True))
+
+
 class _Slopes:
-    """Derivatives of the probabilities of edges by the weights, in given directions."""
+    """Derivatives of the probabilities of `_flat` by the weights, in given directions."""
 
     def __init__(self, scored: Scored, parameters: Parameters, n_jobs: int) -> None:
         self.scored, self.parameters = scored, parameters
@@ -239,7 +260,7 @@ class _Slopes:
         self.is_exact = True  # so far
 
     def __call__(self, directions: FloatArray) -> FloatArray:
-        """Return the derivatives (n_edges, k) in some directions (p, k)."""
+        """Return the derivatives (n, k) in some directions (p, k)."""
         graphs, n_edge = self.scored.graphs, self.parameters.n_edge
         n_left, is_any = self.parameters.n_left, self.parameters.is_any
         own = directions[:n_edge]
@@ -253,7 +274,7 @@ class _Slopes:
         )
         found = infer_tangents(self.problem, along, self.job)
         self.is_exact &= found.error == 0.0
-        return found.edges
+        return np.concatenate([found.edges, found.left, found.right])
 
 
 def _like(graph: BipartiteGraph, values: FloatArray, like: FloatArray) -> FloatArray:
