@@ -284,6 +284,16 @@ def test_what_needs_graphs_in_memory(table, folder):
     files = sorted(map(str, folder.iterdir()))
     with pytest.raises(FeatureTypeError, match=r"graph 0 is a path, .*0\.parquet.* folder"):
         pm.MAPMatching().fit(files)
+    ids = {"graph": "all"} | {
+        side: table["graph"] + table[side] for side in ("left", "right")
+    }
+    single = write(table.assign(**ids), folder.parent / "single")
+    alone = pm.MAPMatching(0.1).fit(single)
+    with pytest.raises(
+        InvalidOptionError, match="got a single graph. Load the graph, whos"
+    ):
+        alone.inference(single)
+    assert alone.inference(single, cov_type="laplace").nobs == 1.0
     narrow = [dask.delayed(([np.zeros((2, 3, 1))], [[0, 1]]))]
     for call in (model.score, model.inference):
         with (

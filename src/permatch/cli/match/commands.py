@@ -136,6 +136,7 @@ def fit(
       permatch match fit train.csv --model model.json
       permatch match fit train.csv -m model.json --cv --jobs -1
       permatch match fit train.csv -m model.json --cv --valid valid.csv
+      permatch match fit train.csv -m model.json --alphas evidence
       permatch match fit frames.csv -m model.json --cv --in-order --prior-coef -1
       permatch match fit train.csv -m model.json --inference sandwich
       permatch match fit train.parquet -m model.json --features age,distance
@@ -146,6 +147,7 @@ def fit(
       permatch match fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
     options = learner.options(penalty)
+    is_search = penalty.cv or penalty.is_by_evidence
     if inference is not None and learner.estimator != "map":
         raise typer.BadParameter("--inference needs --estimator map.")
     if learner.in_order and (valid is not None or not penalty.cv):
@@ -153,7 +155,7 @@ def fit(
     read_as = columns.read_as("required")
     elsewhere.check(edges, valid)
     if elsewhere.is_used:
-        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        kind = find_estimator("match", learner.estimator, is_search=is_search)
         with nothing_written_if_interrupted(), elsewhere.connected():
             check_target(model_file, "--model", edges, valid)
             model = kind(**options)
@@ -190,7 +192,7 @@ def fit(
         }
         if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
-        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        kind = find_estimator("match", learner.estimator, is_search=is_search)
         model = kind(**options)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):

@@ -287,10 +287,11 @@ class Learner:
         """Return the parameters of the estimator."""
         is_margin = self.estimator == "max-margin"
         is_bounded = self.non_negative or self.non_positive
+        penalty.check_evidence(self.estimator, "map")
         wrong = None
         if penalty.cv and penalty.alpha is not None:
             wrong = "--alpha and --cv exclude each other: --cv chooses alpha."
-        elif penalty.alphas is not None and not penalty.cv:
+        elif penalty.alphas is not None and not (penalty.cv or penalty.is_by_evidence):
             wrong = "--alphas needs --cv; add it, or use --alpha."
         elif is_margin and penalty.alpha == 0.0:
             wrong = "--alpha must be above 0 with --estimator max-margin."

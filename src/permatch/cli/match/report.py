@@ -128,7 +128,10 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     if "path" in summary:
         name = summary["scoring"].replace("_", "-")
         where = f"{summary['n_splits']} folds" if summary["n_splits"] > 1 else "validation"
-        title = f"{name} of {where}, {summary['path_evaluations']} evaluations"
+        words = f"{name} of {where}"
+        if name == "log-evidence":
+            words = "by evidence, which holds no graphs out"
+        title = f"{words}, {summary['path_evaluations']} evaluations"
     show_path(console, summary, title)
 
 

@@ -138,6 +138,7 @@ def fit(
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
+      permatch rank fit train.txt -m model.json --alphas evidence
       permatch rank fit train.txt -m m.json --model-kind trees --valid vali.txt
       permatch rank fit train.txt -m m.json --model-kind trees --cv --leaves 7,15
       permatch rank fit folder/ -m model.json --from-disk --jobs -1
@@ -149,17 +150,19 @@ def fit(
             "--alpha excludes --cv and --alphas, which choose alpha; drop one."
         )
     options = learner.options() | penalty.values()
+    is_held_out = is_search and not penalty.is_by_evidence
     if trees.is_trees:
         learner.check_for_trees()
         refuse_penalty(penalty.alpha, penalty.alphas)
         elsewhere.refuse("trees learn from data in memory")
+    penalty.check_evidence(learner.estimator, "rankmatch")
     options |= trees.values("rank", learner.estimator, is_search=is_search)
     if penalty.folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds needs --cv, and no --validation.")
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
     elsewhere.check(train, validation)
-    if elsewhere.is_used and validation is not None and not is_search:
+    if elsewhere.is_used and validation is not None and not is_held_out:
         raise typer.BadParameter(
             "with --from-disk and --dask, --validation only serves to choose alpha; add "
             "--cv, or drop it."
@@ -177,15 +180,15 @@ def fit(
         if elsewhere.is_used:
             read = partial(find_parts, columns, elsewhere, n_features)
             data = read(train)
-            if is_search and validation is not None:
+            if validation is not None:
                 more["validation"] = read(validation)
         else:
             learnt, held_out = read_letor_pair(train, validation, n_features)
             data = learnt.X, learnt.y, learnt.qid
             parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-            if (is_search or trees.is_trees) and held_out is not None:
+            if (is_held_out or trees.is_trees) and held_out is not None:
                 more["validation"] = (held_out.X, held_out.y, held_out.qid)
-            elif is_search:
+            elif is_held_out:
                 check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
         seconds = fit_and_save(model, model_file, *data, **more)
     from permatch.cli.rank.report import describe_fit, show_fit

@@ -15,6 +15,8 @@ from permatch._estimators import Task, options_of
 
 #: More threads than any machine has processors are a typo.
 MAX_JOBS = 4096
+#: What chooses alpha without data held out.
+EVIDENCE = "evidence"
 
 
 def spread(function: Callable[..., None], *, is_reader: bool = True) -> Callable[..., None]:
@@ -74,14 +76,18 @@ def check_alpha(alpha: float | None) -> float | None:
     return alpha
 
 
-def parse_alphas(text: str) -> list[float]:
-    """Split ``1,0.1,0.01``."""
+def parse_alphas(text: str) -> list[float] | str:
+    """Split ``1,0.1,0.01``; ``evidence`` is left as it is."""
+    if text == EVIDENCE:
+        return text
     try:
         alphas = [float(part) for part in text.split(",")]
     except ValueError:
         alphas = [math.nan]
     if not all(0.0 <= alpha < math.inf for alpha in alphas):
-        raise typer.BadParameter(f"--alphas must be a list like 1,0.1,0.01; got {text!r}.")
+        raise typer.BadParameter(
+            f"--alphas must be a list like 1,0.1,0.01, or evidence; got {text!r}."
+        )
     return alphas
 
 
@@ -177,8 +183,9 @@ Alphas = Annotated[
     str | None,
     optional(
         "--alphas",
-        metavar="A,B,...",
-        help="Values to choose from.",
+        metavar="A,B,...|evidence",
+        help="Values to choose from; evidence: by the probability of the data, without "
+        "folds.",
         rich_help_panel=_PENALTY,
     ),
 ]
@@ -245,6 +252,25 @@ class Penalty:
     def n_folds(self) -> int:
         """Number of folds, given or not."""
         return self.folds or 5
+
+    @property
+    def is_by_evidence(self) -> bool:
+        """Whether alpha is chosen by evidence, without folds."""
+        return self.alphas == EVIDENCE
+
+    def check_evidence(self, estimator: str, able: str) -> None:
+        """Refuse evidence beside other choices of alpha, or if the estimator has none."""
+        if not self.is_by_evidence:
+            return
+        if self.cv or self.folds is not None or self.alpha is not None:
+            raise typer.BadParameter(
+                "--alphas evidence chooses alpha without folds; drop --alpha, --cv and "
+                "--folds."
+            )
+        if estimator != able:
+            raise typer.BadParameter(
+                f"--alphas evidence needs a likelihood: --estimator {able}."
+            )
 
     def values(self) -> dict[str, Any]:
         """Return what is given as parameters of an estimator."""

@@ -91,6 +91,12 @@ class MatchingInference:
             )
         self._parameters = self._fitted
         labels = _cluster_graphs(clusters, data)
+        if isinstance(data, GraphsInParts) and len(labels) == 1 and cov_type == "sandwich":
+            raise InvalidOptionError(
+                "cov_type='sandwich' needs at least 2 clusters, and of data in parts every "
+                "graph is one; got a single graph. Load the graph, whose components are "
+                "then the clusters, or use cov_type='laplace'."
+            )
         problem = self._problem(data, check_jobs(self.n_jobs))
         alpha, nobs, units = self._penalty(), n_graphs(data, sample_weight), "graphs"
         is_single = len(labels) == 1 and not isinstance(data, GraphsInParts)
@@ -215,12 +221,12 @@ class MatchingInference:
             strict=True,
         ):
             of_edges, of_left, of_right = zip(*ends, strict=True)
-            of_edges = (_like(graph, values, own) for values in of_edges)
+            errors, low, high = (_like(graph, values, own) for values in of_edges)
             sides: dict[str, Any] = {
                 "unmatched_left": MarginalIntervals(left, *of_left, **told),
                 "unmatched_right": MarginalIntervals(right, *of_right, **told),
             }
-            answers.append(MarginalIntervals(own, *of_edges, **told, **sides))
+            answers.append(MarginalIntervals(own, errors, low, high, **told, **sides))
         return answers
 
 
