@@ -12,7 +12,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
 from permatch.cli.shared.options import Elsewhere
 from permatch.cli.shared.report import plural
-from permatch.cli.shared.steps import load_kind, table_source
+from permatch.cli.shared.steps import load_kind, refuse_folder, table_source
 from permatch.errors import (
     FeatureCountError,
     InfeasibleGraphError,
@@ -29,6 +29,7 @@ def read_table(
     edges: str, columns: dict[str, Any], feature_names: list[str] | None = None
 ) -> "EdgeTable":
     """Read a table, its features in the order of `feature_names`."""
+    refuse_folder(edges)
     source = table_source(edges, "a table of pairs")
     from permatch.datasets import read_edge_table
 

@@ -58,7 +58,6 @@ def table_source(name: str, what: str) -> Any:
     if is_terminal():  # before packages that take long to load
         typer.echo(f"reading {'standard input' if name == '-' else name}", err=True)
     if name != "-":
-        refuse_folder(name)
         return name
     source: Any = sys.stdin
     if source is None:
