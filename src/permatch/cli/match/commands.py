@@ -12,7 +12,6 @@ from permatch.cli.match.options import (
     Columns,
     Decision,
     Edges,
-    Inference,
     Learner,
     NoProbabilities,
     Use,
@@ -32,7 +31,6 @@ from permatch.cli.match.steps import (
     decide,
     divide,
     find_parts,
-    infer_and_save,
     load_for,
     note_parts,
     pair_intervals,
@@ -42,6 +40,7 @@ from permatch.cli.match.steps import (
 from permatch.cli.shared.options import (
     AsJson,
     Elsewhere,
+    Inference,
     Model,
     NewModel,
     Page,
@@ -53,6 +52,7 @@ from permatch.cli.shared.steps import (
     check_folds,
     check_target,
     fit_and_save,
+    infer_and_save,
     nothing_written_if_interrupted,
     refuse_id,
     written_if_interrupted,
@@ -169,7 +169,7 @@ def fit(
             seconds = fit_and_save(model, model_file, source, names, **more)
             with written_if_interrupted(model_file):
                 if inference is not None:
-                    infer_and_save(model, model_file, source, names, inference)
+                    infer_and_save(model, model_file, inference, source, names)
                 summary = describe_parts(model, str(model_file), seconds, second)
                 print_summary(summary, as_json, show_fit)
         return
@@ -197,7 +197,7 @@ def fit(
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
         if inference is not None:
-            infer_and_save(model, model_file, data.graphs, data.matchings, inference)
+            infer_and_save(model, model_file, inference, data.graphs, data.matchings)
         summary = describe_fit(model, table, held_out, str(model_file), seconds)
         print_summary(summary, as_json, show_fit)
 

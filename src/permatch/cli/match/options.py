@@ -41,15 +41,6 @@ NoProbabilities = Annotated[
     bool, flag("--no-probabilities", help="Skip probabilities, for very large graphs.")
 ]
 
-Inference = Annotated[
-    Literal["sandwich", "laplace"] | None,
-    optional(
-        "--inference",
-        help="Report how sure the weights are and store it in the model. sandwich: by "
-        "differences between graphs; laplace: by the model.",
-    ),
-]
-
 
 def check_budget(seconds: float | None) -> float | None:
     """Refuse a time that is none."""

@@ -162,14 +162,6 @@ def pair_intervals(
     ]
 
 
-def infer_and_save(
-    model: Any, path: Path, graphs: Any, matchings: Any, cov_type: str
-) -> None:
-    """Find out how sure the weights of a fitted model are, and save that with it."""
-    model.inference(graphs, matchings, cov_type=cov_type)
-    model.save(path)
-
-
 @contextmanager
 def advice(table: "EdgeTable") -> Iterator[None]:
     """Name the options that help, and nodes by their ids."""

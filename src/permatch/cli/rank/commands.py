@@ -23,6 +23,7 @@ from permatch.cli.rank.steps import (
 from permatch.cli.shared.options import (
     AsJson,
     Elsewhere,
+    Inference,
     Model,
     NewModel,
     Page,
@@ -34,6 +35,7 @@ from permatch.cli.shared.steps import (
     check_folds,
     check_target,
     fit_and_save,
+    infer_and_save,
     nothing_written_if_interrupted,
     output,
     refuse_id,
@@ -102,6 +104,7 @@ def fit(
     ] = None,
     feature_names: FeatureNames = None,
     metric: Metrics = None,
+    inference: Inference = None,
     *,
     learner: Learner,
     penalty: Penalty,
@@ -139,6 +142,7 @@ def fit(
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
       permatch rank fit train.txt -m model.json --alphas evidence
+      permatch rank fit train.txt -m model.json --inference sandwich
       permatch rank fit train.txt -m m.json --model-kind trees --valid vali.txt
       permatch rank fit train.txt -m m.json --model-kind trees --cv --leaves 7,15
       permatch rank fit folder/ -m model.json --from-disk --jobs -1
@@ -156,6 +160,11 @@ def fit(
         refuse_penalty(penalty.alpha, penalty.alphas)
         elsewhere.refuse("trees learn from data in memory")
     penalty.check_evidence(learner.estimator, "rankmatch")
+    if inference is not None and (trees.is_trees or learner.estimator != "rankmatch"):
+        raise typer.BadParameter(
+            "--inference needs weights with a likelihood: --estimator rankmatch, and no "
+            "trees."
+        )
     options |= trees.values("rank", learner.estimator, is_search=is_search)
     if penalty.folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds needs --cv, and no --validation.")
@@ -191,6 +200,9 @@ def fit(
             elif is_held_out:
                 check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
         seconds = fit_and_save(model, model_file, *data, **more)
+        if inference is not None:
+            with written_if_interrupted(model_file):
+                infer_and_save(model, model_file, inference, *data)
     from permatch.cli.rank.report import describe_fit, show_fit
 
     with written_if_interrupted(model_file):
@@ -289,7 +301,8 @@ def show(
     Open it in a browser; it needs no network.  It shows the scores, the
     probability of every rank (only rankmatch models), and for the document
     selected by mouse or keyboard which features moved it up or down from the
-    mean of the list.
+    mean of the list.  Of a model fitted with --inference it also says how sure
+    the probability of the best level of ranks is.
 
     [bold]Examples[/bold]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -174,6 +174,14 @@ NewModel = Annotated[
 ]
 Page = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="Output file for the page.")
+]
+Inference = Annotated[
+    Literal["sandwich", "laplace"] | None,
+    optional(
+        "--inference",
+        help="Report how sure the weights are and store it in the model. sandwich: by "
+        "differences between graphs or queries; laplace: by the model.",
+    ),
 ]
 MaxIter = Annotated[int | None, optional("--max-iter", min=1, help="Most steps.")]
 Alpha = Annotated[

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, TypeVar
 
@@ -69,7 +70,7 @@ def table_source(name: str, what: str) -> Any:
     return source
 
 
-def refuse_folder(name: str) -> None:
+def refuse_folder(name: str | PathLike[str]) -> None:
     """Refuse a folder where one file is read."""
     if Path(name).is_dir():
         raise TableError(
@@ -169,6 +170,12 @@ def fit_and_save(
     if presses:
         leave_written(path)
     return seconds
+
+
+def infer_and_save(model: Any, path: Path, cov_type: str, *data: Any) -> None:
+    """Find out how sure the weights of a fitted model are, and save that with it."""
+    model.inference(*data, cov_type=cov_type)
+    model.save(path)
 
 
 class _Notes(logging.Handler):
