@@ -197,15 +197,15 @@ def _write_pairs(folder):
 
 def _write_parts(room, pandas):
     """Write the folders that are read part by part."""
-    name = "pairs" if room == "link" else "folder"
-    Path(name).mkdir()
-    if room == "rank":
-        shutil.copy("train.txt", name)
-        return
-    table = pandas.read_csv("pairs.csv" if room == "link" else "train.csv")
-    half = len(table) // 2
-    for k, part in enumerate((table[:half], table[half:])):
-        part.to_parquet(f"{name}/part.{k}.parquet")
+    for name in ["pairs"] if room == "link" else ["folder", "later"]:
+        Path(name).mkdir()
+        if room == "rank":
+            shutil.copy("train.txt", name)
+            continue
+        table = pandas.read_csv("pairs.csv" if room == "link" else "train.csv")
+        half = len(table) // 2
+        for k, part in enumerate((table[:half], table[half:])):
+            part.to_parquet(f"{name}/part.{k}.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,13 @@ def test_single_precision_stays_single(tmp_path):
     assert mixed.shards.map(lambda queries: queries.documents.dtype)[0] == np.float64
 
 
+def test_what_needs_documents_in_memory(folder):
+    model = pm.RankMatch().fit(folder, "grade", "query", feature_names=FEATURES)
+    for call in (model.rank, model.distribution, model.rank_marginals):
+        with pytest.raises(InvalidOptionError, match="need documents in memory; got data"):
+            call(folder)
+
+
 @pytest.mark.filterwarnings("ignore:the chosen alpha")
 def test_validation_in_a_folder(folder, tmp_path):
     held_out = frame_of(*judged_lists(7))

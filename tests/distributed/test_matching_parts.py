@@ -15,9 +15,11 @@ from permatch.datasets import read_edge_table
 from permatch.distributed import opening_graphs
 from permatch.errors import (
     FeatureCountError,
+    FeatureTypeError,
     InvalidMatchingError,
     InvalidOptionError,
     NaNFeatureError,
+    NoGraphsError,
     PermatchError,
     TableError,
 )
@@ -116,6 +118,35 @@ def test_alpha_is_chosen_on_later_graphs(table, folder):
     np.testing.assert_allclose(search.coef_, expected[1], atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:the chosen alpha")
+@pytest.mark.parametrize("scoring", ["hamming", "log_likelihood"])
+def test_alpha_is_chosen_on_a_validation_set(scoring, table, folder, tmp_path):
+    known = read_edge_table(table)
+    later = make_table(is_square=False, n_graphs=9)
+    held_out = read_edge_table(later)
+    search = pm.MAPMatchingCV([1.0, 0.1], scoring=scoring, tol=1e-9)
+    validation = held_out.graphs, held_out.matchings
+    names = {"feature_names": known.feature_names}
+    search.fit(known.graphs, known.matchings, validation=validation, **names)
+    expected = search.cv_results_["scores"], search.coef_
+    parted = write(later, tmp_path / "later")
+    with dask.config.set(scheduler="synchronous"):
+        for source, second in (
+            ((folder,), (parted, None)),
+            ((folder, "label"), (on_dask(later, 2), "label")),
+            ((folder,), validation),
+            ((known.graphs, known.matchings), (parted, "label")),
+        ):
+            search.fit(*source, validation=second, **names)
+            np.testing.assert_allclose(
+                search.cv_results_["scores"], expected[0], rtol=1e-6, atol=1e-9
+            )
+            np.testing.assert_allclose(search.coef_, expected[1], atol=1e-8)
+    narrow = write(later.drop(columns="x2"), tmp_path / "narrow")
+    with pytest.raises(TableError, match="it lacks x2"):
+        search.fit(folder, validation=(narrow, None))
+
+
 def test_unknown_labels(table, tmp_path):
     blank = table.copy()
     blank.loc[::9, "label"] = np.nan
@@ -202,6 +233,97 @@ def test_predictions_are_like_the_table(table, folder):
     assert series.tolist() == chances.tolist()
     assert series.index.equals(table.index)
     assert matched.dtype == bool
+
+
+def test_parts_are_measured_as_in_memory(table, folder):
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(folder)
+    expected = [
+        measure(known.graphs, known.matchings)
+        for measure in (model.score, model.log_likelihood)
+    ]
+    delayed = [
+        dask.delayed((known.graphs[own], known.matchings[own]))
+        for own in (slice(0, 9), slice(9, None))
+    ]
+    with dask.config.set(scheduler="synchronous"):
+        for source in (folder, on_dask(table, 5), delayed):
+            found = model.score(source), model.log_likelihood(source)
+            assert found == pytest.approx(expected, rel=1e-12)
+        predicted = sum(dask.compute(*model.predict(delayed)), [])
+    assert [own.tolist() for own in predicted] == [
+        own.tolist() for own in model.predict(known.graphs)
+    ]
+    renamed = on_dask(table.rename(columns={"label": "same"}), 2)
+    with dask.config.set(scheduler="synchronous"):
+        assert model.score(renamed, "same") == pytest.approx(expected[0], rel=1e-12)
+    trees = pytest.importorskip("lightgbm", reason="needs lightgbm (extra 'boosting')")
+    assert trees
+    boosted = pm.BoostedMatching(n_rounds=3).fit(known.graphs, known.matchings)
+    boosted.feature_names_ = known.feature_names
+    expected = boosted.score(known.graphs, known.matchings)
+    assert boosted.score(folder) == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_needs_graphs_in_memory(table, folder):
+    model = pm.MAPMatching(0.1).fit(folder)
+    costs = pm.LinkCosts(abstain=0.1)
+    with pytest.raises(InvalidOptionError, match=r"to a person; got costs\.abstain=0\.1"):
+        model.predict(folder, "bayes", costs=costs)
+    for call in (
+        lambda: model.predict_links(folder),
+        lambda: model.sample(str(folder), 2),
+        lambda: model.distribution(folder),
+    ):
+        with pytest.raises(InvalidOptionError, match="need graphs in memory; got data"):
+            call()
+    with pytest.raises(InvalidOptionError, match="equal weights; got sample_weight"):
+        model.score(folder, sample_weight=[1.0])
+    with pytest.raises(InvalidOptionError, match="matchings must be the name of the"):
+        model.score(folder, [0, 1])
+    files = sorted(map(str, folder.iterdir()))
+    with pytest.raises(FeatureTypeError, match=r"graph 0 is a path, .*0\.parquet.* folder"):
+        pm.MAPMatching().fit(files)
+    ids = {"graph": "all"} | {
+        side: table["graph"] + table[side] for side in ("left", "right")
+    }
+    single = write(table.assign(**ids), folder.parent / "single")
+    alone = pm.MAPMatching(0.1).fit(single)
+    with pytest.raises(
+        InvalidOptionError, match="got a single graph. Load the graph, whos"
+    ):
+        alone.inference(single)
+    assert alone.inference(single, cov_type="laplace").nobs == 1.0
+    narrow = [dask.delayed(([np.zeros((2, 3, 1))], [[0, 1]]))]
+    for call in (model.score, model.inference):
+        with (
+            dask.config.set(scheduler="synchronous"),
+            pytest.raises(FeatureCountError, match=r"\(3, 0, 0\); part 0 has \(1, 0, 0\)"),
+        ):
+            call(narrow)
+
+
+def test_abstaining_on_delayed_parts(table):
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(known.graphs, known.matchings)
+    how = {"decode": "bayes", "costs": pm.LinkCosts(abstain=0.1)}
+    with dask.config.set(scheduler="synchronous"):
+        (found,) = dask.compute(*model.predict([dask.delayed(known.graphs)], **how))
+    expected = model.predict(known.graphs, **how)
+    assert [own.tolist() for own in found] == [own.tolist() for own in expected]
+    assert any((own == pm.ABSTAINED).any() for own in found)
+
+
+def test_columns_are_those_of_the_last_fit(table, folder, tmp_path):
+    renamed = write(table.rename(columns={"graph": "day"}), tmp_path / "renamed")
+    known = read_edge_table(table)
+    model = pm.MAPMatching(0.1).fit(renamed, {"graph": "day"})
+    assert model.columns_["graph"] == "day"
+    model.inference(known.graphs, known.matchings)
+    assert model.columns_["graph"] == "day"
+    model.fit(known.graphs, known.matchings, feature_names=known.feature_names)
+    assert model.columns_ is None
+    assert len(model.predict(folder)) == len(table)
 
 
 def test_other_names_of_columns(table, folder, tmp_path):
@@ -325,8 +447,9 @@ def test_bad_tables(table, tmp_path):
     refused(table, InvalidOptionError, r"graphs 0 \.\. 32; split 0 does not", search)
     search = pm.MAPMatchingCV(cv=[([0, 1], [])])
     refused(table, InvalidOptionError, "split 0 lacks one", search)
-    search, validation = pm.MAPMatchingCV(), ([], [])
-    refused(table, InvalidOptionError, "by folds; got valid", search, validation=validation)
+    search = pm.MAPMatchingCV()
+    refused(table, NoGraphsError, "at least one graph", search, validation=([], []))
+    refused(table, InvalidOptionError, "a pair .* got str", search, validation="folder")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.csv").write_text("left,right\n")
     with pytest.raises(TableError, match="Convert the table to Parquet"):

@@ -36,6 +36,8 @@ def lists():
 def view_of(model, lists, feature_names=("rank & file", "age", "<b>x</b>")):
     X, y, qid = lists
     model.fit(X, y, qid=qid, feature_names=feature_names)
+    if isinstance(model, RankMatch):  # the page has intervals too
+        model.inference(X, y, qid=qid)
     names = [f"d{i}" for i in range(N_DOCUMENTS)]
     names[0], names[1] = "</script><b>0</b>", "文" * 200
     return rank_view("q</title>1", names, X[:N_DOCUMENTS], y[:N_DOCUMENTS], model)
@@ -114,6 +116,32 @@ def test_models_without_probabilities_show_scores_only(score_page):
     assert 'id="ranks"' not in html
     assert "feature 3" in html
     assert "expected rank" not in html
+
+
+def test_intervals_of_the_best_level(lists):
+    X, y, qid = lists
+    model = RankMatch(alpha=0.1).fit(X, y, qid=qid)
+    own, names = X[:N_DOCUMENTS], [str(i) for i in range(N_DOCUMENTS)]
+    assert rank_view("1", names, own, y, model).best is None
+    posterior = model.inference(X, y, qid=qid)
+    view = rank_view("1", names, own, y[:N_DOCUMENTS], model)
+    law = view.distribution
+    chances = law.level_marginals[:, 0]
+    low, high, words = view.best
+    assert ((low <= chances) & (chances <= high)).all()
+    drawn = []
+    for weights in posterior.sample(400, rng=0):
+        scores = model.score_slope_ * (own @ weights)
+        drawn.append(RankingDistribution(scores, law.position_weights).level_marginals)
+    ends = np.quantile(np.array(drawn)[:, :, 0], [0.025, 0.975], axis=0)
+    np.testing.assert_allclose([low, high], ends, atol=0.05)
+    html = rank_page(view).render()
+    assert f"interval ({words})" in html
+    assert words == "95 %, posterior interval of the weights"
+    best = view.order[0]
+    assert f"{percent(float(low[best]))} to {percent(float(high[best]))}" in html
+    assert "of the best level" in html
+    assert "interval (" not in rank_page(replace(view, best=None)).render()
 
 
 def test_sampled_probabilities_are_called_so(lists):

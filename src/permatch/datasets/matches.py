@@ -43,7 +43,8 @@ def edge_table_from_matches(
     probabilities : sequence of arrays of shape (n_edges,), optional
         The probability of every pair of every graph, as from ``predict_marginals``.
     intervals : sequence of pairs of arrays of shape (n_edges,), optional
-        The ends of an interval for each of these; nodes have none.
+        The ends of an interval for each of these; nodes have none.  Of shape (n_edges +
+        n_left + n_right,): also for every left and every right node to stay unmatched.
     all_edges : bool
         List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
         and unmatched nodes.
@@ -85,12 +86,13 @@ def edge_table_from_matches(
             )
     if intervals is not None and (
         probabilities is None
-        or [tuple(map(np.shape, ends)) for ends in intervals]
-        != [((graph.n_edges,),) * 2 for graph in table.graphs]
+        or len(intervals) != len(table.graphs)
+        or not all(map(_fits, intervals, table.graphs))
     ):
         raise TableError(
             "intervals must have a pair of arrays per graph of the table, with one number "
-            "per candidate pair each, and need probabilities; got other shapes, or none."
+            "per candidate pair each, or per pair, left node and right node, and need "
+            "probabilities; got other shapes, or none."
         )
     has_decisions = any(is_open.any() for is_open in is_left_open)
     names = [*table.id_columns]
@@ -123,6 +125,12 @@ def edge_table_from_matches(
     return columns
 
 
+def _fits(ends: Any, graph: BipartiteGraph) -> bool:
+    """Return whether intervals have a number per pair of a graph, or also per node."""
+    n_all = graph.n_edges + graph.n_left + graph.n_right
+    return tuple(map(np.shape, ends)) in [((n,),) * 2 for n in (graph.n_edges, n_all)]
+
+
 _DECISIONS = ("link", "unmatched", "review")
 _LINK, _ALONE, _REVIEW = range(3)
 
@@ -142,8 +150,10 @@ class _Answers:
         self.left, self.right = structure.left, structure.right
         self.shape = graph.n_left, graph.n_right
         self.chances = np.zeros(graph.n_edges) if chances is None else graph.pick(chances)
-        nothing = np.full(graph.n_edges, np.nan)
-        self.ends = (nothing, nothing) if ends is None else tuple(map(graph.pick, ends))
+        nothing = np.full(graph.n_edges + sum(self.shape), np.nan)
+        self.ends = [nothing.copy(), nothing.copy()]
+        for own, given in zip(self.ends, ends or (), strict=False):
+            own[: len(given)] = given
         self.is_link = matching[self.left] == self.right
         self.is_left_open = is_left_open
         self.partners = matching
@@ -151,11 +161,12 @@ class _Answers:
     def rows(self, *, all_edges: bool, links_only: bool) -> list[np.ndarray]:
         """Return left node, right node, probability, match and decision of every row.
 
-        A node that is -1 is none.  The last two are the ends of intervals, NaN for nodes.
+        A node that is -1 is none.  The last two are the ends of intervals, NaN if unknown.
         """
         edges = slice(None) if all_edges else self.is_link
         decision = np.where(self.is_link, _LINK, -1)
-        pairs = [self.left, self.right, self.chances, self.is_link, decision, *self.ends]
+        intervals = [own[: len(self.left)] for own in self.ends]
+        pairs = [self.left, self.right, self.chances, self.is_link, decision, *intervals]
         parts = [[column[edges] for column in pairs]]
         if not links_only:
             parts += [self._nodes(0, all_edges), self._nodes(1, all_edges)]
@@ -178,8 +189,12 @@ class _Answers:
         alone = np.clip(1.0 - sums, 0.0, 1.0)
         decision = np.where(is_alone, _ALONE, np.where(is_taken, -1, _REVIEW))
         nodes = [listed, np.full(len(listed), -1)][:: 1 if side == 0 else -1]
-        no_ends = [np.full(len(listed), np.nan)] * 2
-        return [*nodes, alone[listed], is_alone[listed], decision[listed], *no_ends]
+        first = len(self.left) + (self.shape[0] if side == 1 else 0)
+        low, high = (own[first : first + n_nodes] for own in self.ends)
+        # By other sums than `alone`: the last digits may differ.
+        intervals = np.minimum(low, alone), np.maximum(high, alone)
+        rows = alone, is_alone, decision, *intervals
+        return [*nodes, *(own[listed] for own in rows)]
 
 
 def write_matches(
@@ -210,7 +225,8 @@ def write_matches(
     probabilities : sequence of arrays of shape (n_edges,), optional
         The probability of every pair of every graph, as from ``predict_marginals``.
     intervals : sequence of pairs of arrays of shape (n_edges,), optional
-        The ends of an interval for each of these; nodes have none.
+        The ends of an interval for each of these; nodes have none.  Of shape (n_edges +
+        n_left + n_right,): also for every left and every right node to stay unmatched.
     all_edges : bool
         List all candidate pairs and all nodes, with a column ``match`` that is 1 for links
         and unmatched nodes.

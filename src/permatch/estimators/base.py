@@ -75,6 +75,7 @@ class LinearModel(BaseModel):
     """
 
     alpha: float
+    alpha_: float
     tol: float
     max_iter: int
     n_jobs: int | None
@@ -121,6 +122,7 @@ class LinearModel(BaseModel):
             with showing(problem.passes, show):
                 optimum = problem.settle(alpha, start, **options)
             self._adopt(problem, optimum)  # before the bar is taken down, which takes time
+            self.alpha_ = alpha
             self._conclude(problem, optimum)
         return optimum
 

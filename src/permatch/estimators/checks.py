@@ -1,5 +1,6 @@
 """The checks of options and training sets that estimators share."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +62,13 @@ def check_graphs(
             f"{type(graphs).__name__}. For a table with one row per edge use "
             "permatch.datasets.read_edge_table."
         )
+    for k, graph in enumerate(graphs):
+        if isinstance(graph, str | os.PathLike):
+            raise FeatureTypeError(
+                f"graphs must be (n, k, d) arrays or BipartiteGraph objects; graph {k} is "
+                f"a path, {str(graph)!r}. Name the folder of the files instead, or pass "
+                "pyarrow.dataset.dataset([path, ...])."
+            )
     checked = [
         graph if isinstance(graph, BipartiteGraph) else _named(graph, f"graph {k}")
         for k, graph in enumerate(graphs)

@@ -49,7 +49,9 @@ class DORM(LinearRanker):
 
     Attributes
     ----------
-    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_, n_observations_
+    coef_, alpha_, scale_, n_features_in_, feature_names_, columns_, left_out_
+        As in `RankMatch`.
+    n_observations_
         As in `RankMatch`.
     n_iter_ : int
         Rounds of the bundle solver.

@@ -99,17 +99,21 @@ def _take(data: DataSet, which: Any, fold: int) -> DataSet:
     )
 
 
-def check_validation(
-    validation: Any, n_features: int, n_node_features: tuple[int, int]
-) -> DataSet:
-    """Return the validation set, checked like the training set."""
+def check_pair(validation: Any) -> tuple[Any, Any]:
+    """Return the graphs and the matchings of a validation set."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise InvalidOptionError(
             "validation must be a pair (graphs, matchings); got "
             f"{type(validation).__name__}."
         )
-    graphs, matchings = validation
-    return check_data_set(graphs, matchings, None, n_features, n_node_features)
+    return validation[0], validation[1]
+
+
+def check_validation(
+    validation: Any, n_features: int, n_node_features: tuple[int, int]
+) -> DataSet:
+    """Return a validation set in memory, checked like the training set."""
+    return check_data_set(*check_pair(validation), None, n_features, n_node_features)
 
 
 def require_partners(has_partners: bool, n_graphs: int) -> None:

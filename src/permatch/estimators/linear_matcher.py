@@ -10,7 +10,6 @@ from permatch._tables import check_feature_names
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_choice, check_jobs
 from permatch.distributed import is_in_parts
-from permatch.errors import InvalidOptionError
 from permatch.estimators.base import LinearModel
 from permatch.estimators.checks import (
     UNMATCHED,
@@ -21,7 +20,11 @@ from permatch.estimators.checks import (
     with_weight,
 )
 from permatch.estimators.matcher import BaseMatcher
-from permatch.estimators.matching_parts import GraphsInParts, open_training
+from permatch.estimators.matching_parts import (
+    GraphsInParts,
+    open_training,
+    refuse_weights,
+)
 from permatch.estimators.scored import Scored, mean_log_likelihood, score_graphs
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
@@ -111,7 +114,7 @@ class LinearMatcher(BaseMatcher, LinearModel):
         else:
             problem = self._problem(data, n_jobs)
         optimum = self._learn(problem, alpha, options)
-        self.feature_names_ = names
+        vars(self).update(self._inputs(data, names))
         self._warn(optimum)
         return self
 
@@ -124,11 +127,7 @@ class LinearMatcher(BaseMatcher, LinearModel):
     ) -> tuple[Data, list[str] | None]:
         """Return checked training data, and the names of features."""
         if is_in_parts(graphs):
-            if sample_weight is not None:
-                raise InvalidOptionError(
-                    "graphs in parts have equal weights; got sample_weight. Leave it out, "
-                    "or load the graphs into memory."
-                )
+            refuse_weights(sample_weight)
             data, names = open_training(graphs, matchings, feature_names)
             n_features = data.outlines[0].n_features[0]
         else:
@@ -137,11 +136,16 @@ class LinearMatcher(BaseMatcher, LinearModel):
         self._names = check_feature_names(names, n_features)
         return data, self._names
 
+    @staticmethod
+    def _inputs(data: Data, names: list[str] | None) -> dict[str, Any]:
+        """Return the attributes of a fitted model about what it was fitted on."""
+        columns = data.columns if isinstance(data, GraphsInParts) else None
+        return {"feature_names_": names, "columns_": columns}
+
     def _begin(self, data: Data) -> None:
         """Decide which parameters are learned."""
         check_choice(self.unmatched, "unmatched", UNMATCHED)
         if isinstance(data, GraphsInParts):
-            self.columns_ = data.columns
             spare = data.first("spare")
             if self.unmatched == "larger" and spare is not None:
                 raise too_few_links(*spare)

@@ -116,6 +116,8 @@ class MAPMatching(MatchingInference, LinearMatcher):
         Number of features, d.
     feature_names_ : list of str or None
         Their names, if known.
+    alpha_ : float
+        The alpha of the fit.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool

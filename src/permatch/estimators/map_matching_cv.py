@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 from permatch._blas import one_blas_thread
 from permatch._validation import check_choice, check_jobs
+from permatch.distributed import is_in_parts
 from permatch.errors import InvalidOptionError
 from permatch.estimators.alpha_search import AlphaSearch, Judge
 from permatch.estimators.checks import with_weight
 from permatch.estimators.fit_plan import EVALUATIONS, EVALUATIONS_NEAR
 from permatch.estimators.graph_splits import (
+    check_pair,
     check_validation,
     folds_of_graphs,
     positions_of,
@@ -19,7 +22,7 @@ from permatch.estimators.graph_splits import (
 )
 from permatch.estimators.linear_matcher import Data, LinearMatcher
 from permatch.estimators.map_matching import MAPMatching
-from permatch.estimators.matching_parts import GraphsInParts
+from permatch.estimators.matching_parts import GraphsInParts, open_more
 from permatch.estimators.uncertainty.evidence import search_by_evidence
 from permatch.estimators.uncertainty.of_matchings import n_graphs
 
@@ -61,7 +64,8 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
             Weight of every graph, in training and in the scores of its fold.
         validation : pair (graphs, matchings), optional
             Graphs to choose alpha on, never trained on; default: split `graphs` by `cv`.
-            Not for tables in parts.
+            They may be in parts, such as ``("folder", "label")``, or (with columns as in
+            training) ``("folder", None)``, whether or not `graphs` are.
         feature_names : sequence of str, optional
             A name per feature, saved with the model.
 
@@ -76,21 +80,19 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
         if self._is_by_evidence(validation):
             problem = self._problem(data, check_jobs(self.n_jobs))
             nobs = n_graphs(data, sample_weight)
-            return search_by_evidence(self, problem, nobs, {"feature_names_": names})
+            return search_by_evidence(self, problem, nobs, self._inputs(data, names))
         splits: list[Any]
         if isinstance(data, GraphsInParts):
             splits = self._splits_in_parts(data, validation)
         elif validation is None:
             splits = split_graphs(self.cv, self.random_state, data)
         else:
-            own = self._parameters
-            sizes = own.n_edge, (own.n_left, own.n_right)
-            splits = [(data, check_validation(validation, *sizes))]
+            splits = [(data, self._open_validation(data, validation))]
         return self._search(
             data,
             splits,
             self._judge_on,
-            fitted={"feature_names_": names},
+            fitted=self._inputs(data, names),
             is_held=not isinstance(data, GraphsInParts),
             is_refitted=validation is None,
             is_more_better=_SCORINGS[self.scoring],
@@ -102,10 +104,12 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
             if self.scoring == "hamming":
                 has_partners = any(own.has_partners for own in held_out.outlines)
                 require_partners(has_partners, held_out.n_graphs)
-                return lambda weights: held_out.hamming_loss(self, weights, parameters)
-            engine = self._learning_engine()
+                return lambda weights: held_out.hamming_loss(
+                    partial(self._modes, weights, parameters=parameters)
+                )
+            told = {"parameters": parameters, "engine": self._learning_engine()}
             return lambda weights: held_out.log_likelihood(
-                self, weights, parameters, engine
+                partial(self._log_likelihood, weights, **told)
             )
         if self.scoring == "hamming":
             labels = with_weight(held_out)[1]
@@ -114,15 +118,22 @@ class MatcherSearch(AlphaSearch, LinearMatcher):
         engine = self._learning_engine()
         return lambda weights: self._log_likelihood(weights, held_out, parameters, engine)
 
+    def _open_validation(self, data: Data, validation: Any) -> Data:
+        """Return the validation set, read and checked like the training set."""
+        graphs, matchings = check_pair(validation)
+        own = self._parameters
+        if is_in_parts(graphs):
+            columns = data.columns if isinstance(data, GraphsInParts) else None
+            n_features = own.n_edge, own.n_left, own.n_right
+            return open_more(graphs, matchings, columns, self._names, n_features)
+        return check_validation(validation, own.n_edge, (own.n_left, own.n_right))
+
     def _splits_in_parts(
         self, data: GraphsInParts, validation: Any
-    ) -> list[tuple[GraphsInParts, GraphsInParts]]:
+    ) -> list[tuple[Data, Data]]:
         """Return pairs of training and held-out graphs in parts."""
         if validation is not None:
-            raise InvalidOptionError(
-                "of graphs in parts, alpha is chosen by folds; got validation. Leave it "
-                "out, or load the graphs into memory."
-            )
+            return [(data, self._open_validation(data, validation))]
         folds = folds_of_graphs(self.cv, self.random_state, data.n_graphs)
         chosen = [
             [positions_of(side, data.n_graphs, k) for side in fold]

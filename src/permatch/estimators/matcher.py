@@ -16,7 +16,12 @@ from permatch.errors import InvalidOptionError
 from permatch.estimators.base import BaseModel
 from permatch.estimators.checks import DataSet, check_data_set, check_graphs
 from permatch.estimators.links import link_table
-from permatch.estimators.matching_parts import predict_in_parts
+from permatch.estimators.matching_parts import (
+    GraphsInParts,
+    open_more,
+    predict_in_parts,
+    refuse_weights,
+)
 from permatch.estimators.scored import Scored, mean_log_likelihood
 from permatch.graphs import BipartiteGraph
 from permatch.inference import AbstractEngine, find_engine
@@ -93,13 +98,14 @@ class BaseMatcher(BaseModel):
         Parameters
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
-            Sizes may differ between graphs; in parts as in `fit`, without labels.
+            Sizes may differ between graphs; in parts as in `fit`, labels are not needed.
         decode : {"mode", "bayes"}
             The likeliest matching, or the one with the fewest expected errors (needs
             marginals).
         costs : LinkCosts, optional
             With "bayes", what missed, false and wrong links cost, and leaving a node to a
-            person; default: every left node treated wrongly counts as one error.
+            person, which a table in parts does not take; default: every left node treated
+            wrongly counts as one error.
 
         Returns
         -------
@@ -117,6 +123,14 @@ class BaseMatcher(BaseModel):
             )
         if is_in_parts(graphs):
             self._check_fitted()
+            is_table = not isinstance(graphs, list | tuple)
+            if is_table and costs is not None and costs.abstain is not None:
+                raise InvalidOptionError(
+                    "of a table in parts predict says of every pair whether it is matched, "
+                    "which cannot say that a node is left to a person; got costs.abstain="
+                    f"{costs.abstain:g}. Leave abstain out, or predict graphs in memory or "
+                    "as delayed parts."
+                )
             bayes = partial(_predict_with, decode=decode, costs=costs)
             return predict_in_parts(self, graphs, bayes, np.bool_)
         scored = self._score(graphs)
@@ -138,7 +152,7 @@ class BaseMatcher(BaseModel):
         Parameters
         ----------
         graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
-            Sizes may differ between graphs; in parts as in `fit`, without labels.
+            Sizes may differ between graphs; in parts as in `fit`, labels are not needed.
         uncertainty, level, n_draws, rng
             For intervals, of `MAPMatching` alone, which has a likelihood.
 
@@ -208,15 +222,16 @@ class BaseMatcher(BaseModel):
             for one, stream in zip(scored, streams, strict=True)
         ]
 
-    def score(self, graphs: Any, matchings: Any, sample_weight: Any = None) -> float:
+    def score(self, graphs: Any, matchings: Any = None, sample_weight: Any = None) -> float:
         """Return the share of left nodes predicted rightly, averaged over graphs.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`.
         matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
-            The true matching of every graph, or what is known of it.
+            The true matching of every graph, or what is known of it; of a table in parts
+            the columns, by default those of the fit.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 
@@ -225,22 +240,26 @@ class BaseMatcher(BaseModel):
         float
             One minus the Hamming loss of `predict`, over left nodes whose label is known.
         """
+        if is_in_parts(graphs):
+            data = self._labelled_parts(graphs, matchings, sample_weight)
+            return 1.0 - data.hamming_loss(partial(_modes_by, self))
         checked, labels, shares = self._data_set(graphs, matchings, sample_weight)
         true = [known.matching for known in labels]
         found = self._scored(checked).modes()
         return 1.0 - hamming_loss(true, found, sample_weight=shares)
 
     def log_likelihood(
-        self, graphs: Any, matchings: Any, sample_weight: Any = None
+        self, graphs: Any, matchings: Any = None, sample_weight: Any = None
     ) -> float:
         """Return the log-probability of the given matchings, averaged over graphs.
 
         Parameters
         ----------
-        graphs : sequence of (n, k, d) arrays or BipartiteGraph
-            Sizes may differ between graphs.
+        graphs : sequence of (n, k, d) arrays or BipartiteGraph, or a table in parts
+            Sizes may differ between graphs; in parts as in `fit`.
         matchings : sequence of integer arrays of shape (n,), Known or EdgeLabels
-            The matching of every graph, or what is known of it.
+            The matching of every graph, or what is known of it; of a table in parts the
+            columns, by default those of the fit.
         sample_weight : array of shape (n_graphs,), optional
             Weight of every graph in the average.
 
@@ -250,10 +269,10 @@ class BaseMatcher(BaseModel):
             In nats, at most 0; as exact as the engine.  Of an incomplete label, that of
             what is known.
         """
-        data = self._data_set(graphs, matchings, sample_weight)
-        engine, is_any = find_engine(self.engine), self.unmatched_ == "any"
-        scored = self._scored(data[0])
-        return mean_log_likelihood(scored, data, engine, self.n_jobs, is_any=is_any)
+        if is_in_parts(graphs):
+            parts = self._labelled_parts(graphs, matchings, sample_weight)
+            return parts.log_likelihood(partial(_log_likelihood_by, self))
+        return _log_likelihood_by(self, self._data_set(graphs, matchings, sample_weight))
 
     def distribution(self, graph: Any) -> MatchingDistribution:
         """Return the model's distribution over the matchings of one graph.
@@ -268,6 +287,7 @@ class BaseMatcher(BaseModel):
         MatchingDistribution
             Gives marginals, samples, the k best matchings and more.
         """
+        _refuse_parts(graph)
         (scored,) = self._score([graph]).each()
         if self.unmatched_ != "any":
             scored.modes()  # tells how to let nodes stay unmatched if it has to be
@@ -280,7 +300,18 @@ class BaseMatcher(BaseModel):
             graphs, matchings, sample_weight, self.n_features_in_, self._n_node_features
         )
 
+    def _labelled_parts(
+        self, graphs: Any, matchings: Any, sample_weight: Any
+    ) -> GraphsInParts:
+        """Return labelled graphs in parts with as many features as the model has."""
+        self._check_fitted()
+        refuse_weights(sample_weight)
+        n_features = (self.n_features_in_, *self._n_node_features)
+        inputs = self.columns_, self.feature_names_, n_features
+        return open_more(graphs, matchings, *inputs)
+
     def _score(self, graphs: Any) -> Scored:
+        _refuse_parts(graphs)
         self._check_fitted()
         checked = check_graphs(graphs, self.n_features_in_, self._n_node_features)
         return self._scored(checked)
@@ -290,6 +321,27 @@ class BaseMatcher(BaseModel):
         return MatchingDistribution(
             scored.scores[0], self.engine, n_jobs=self.n_jobs, **unmatched
         )
+
+
+def _refuse_parts(graphs: Any) -> None:
+    """Refuse graphs in parts where all have to be in memory."""
+    if is_in_parts(graphs):
+        raise InvalidOptionError(
+            "predict_links, sample and distribution need graphs in memory; got data in "
+            f"parts ({type(graphs).__name__}). Read them with "
+            "permatch.datasets.read_edge_table, or use predict_marginals, which takes them."
+        )
+
+
+def _modes_by(model: BaseMatcher, graphs: Any) -> list[IntArray]:
+    return model._scored(graphs).modes()
+
+
+def _log_likelihood_by(model: BaseMatcher, data: DataSet) -> float:
+    """Return the mean log-likelihood of checked data."""
+    engine, is_any = find_engine(model.engine), model.unmatched_ == "any"
+    scored = model._scored(data[0])
+    return mean_log_likelihood(scored, data, engine, model.n_jobs, is_any=is_any)
 
 
 def _predict_with(

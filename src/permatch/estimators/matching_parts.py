@@ -122,24 +122,15 @@ class GraphsInParts:
         """Return the shards of the hinge of settled graphs."""
         return _kept(settled.derive(hinge_of, n_jobs))
 
-    def hamming_loss(
-        self, model: Any, weights: FloatArray, parameters: Parameters
-    ) -> float:
-        """Return the Hamming loss of some coefficients."""
-        found = self.shards.map(_modes_of, model, weights, parameters)
+    def hamming_loss(self, modes: Callable[[Any], list[IntArray]]) -> float:
+        """Return the Hamming loss of a function from graphs to matchings."""
+        found = self.shards.map(_modes_of, modes)
         true, predicted = (sum(own, []) for own in zip(*found, strict=True))
         return hamming_loss(true, predicted)
 
-    def log_likelihood(
-        self,
-        model: Any,
-        weights: FloatArray,
-        parameters: Parameters,
-        engine: AbstractEngine,
-    ) -> float:
-        """Return the mean log-likelihood of some coefficients."""
-        told = model, weights, parameters, engine, self.n_graphs
-        return math.fsum(self.shards.map(_log_likelihood_of, *told))
+    def log_likelihood(self, mean: Callable[[DataSet], float]) -> float:
+        """Return the mean log-likelihood, given that of data in memory by their shares."""
+        return math.fsum(self.shards.map(_log_likelihood_of, mean, self.n_graphs))
 
 
 def _kept(shards: Shards) -> Shards:
@@ -147,11 +138,57 @@ def _kept(shards: Shards) -> Shards:
     return shards if isinstance(shards, DiskShards) else store_shards(shards)
 
 
+def refuse_weights(sample_weight: Any) -> None:
+    """Refuse weights of graphs in parts."""
+    if sample_weight is not None:
+        raise InvalidOptionError(
+            "graphs in parts have equal weights; got sample_weight. Leave it out, or load "
+            "the graphs into memory."
+        )
+
+
 def open_training(
     graphs: Any, matchings: Any, feature_names: Any
 ) -> tuple[GraphsInParts, list[str] | None]:
     """Return training graphs in parts, and the names of their features if known."""
-    roles = _roles(matchings, feature_names)
+    data, table = _open(graphs, _roles(matchings, feature_names))
+    if table is None:
+        return data, None if feature_names is None else list(feature_names)
+    if not any(own.n_matches for own in data.outlines):
+        raise TableError(
+            f"the table must have pairs that match, with 1 in the column {table.label!r}; "
+            "there are none. Label some pairs, or name another column."
+        )
+    return data, list(table.features or ())
+
+
+def open_more(
+    graphs: Any,
+    matchings: Any,
+    columns: dict[str, Any] | None,
+    feature_names: list[str] | None,
+    n_features: tuple[int, int, int],
+) -> GraphsInParts:
+    """Return more labelled graphs in parts, read like those of the fit.
+
+    `columns`, `feature_names` and `n_features` are those of the fit; columns that
+    `matchings` names come first.
+    """
+    named = {"label": matchings} if isinstance(matchings, str) else matchings
+    if named is None or isinstance(named, Mapping):
+        named = {**(columns or {}), **(named or {})}
+    data, _ = _open(graphs, _roles(named, feature_names))
+    found = data.outlines[0].n_features
+    if found != n_features:
+        raise FeatureCountError(
+            "all parts must have as many features of edges, left nodes and right nodes as "
+            f"the training data, {n_features}; part 0 has {found}."
+        )
+    return data
+
+
+def _open(graphs: Any, roles: Roles) -> tuple[GraphsInParts, Roles | None]:
+    """Return labelled graphs in parts, and the columns of their table if it is one."""
     opened = open_graphs(graphs, roles, _check_part)
     table = opened.roles
     named = None if table is None else {name: getattr(table, name) for name in _COLUMNS}
@@ -163,14 +200,7 @@ def open_training(
                 "all parts must have the same numbers of features of edges, left nodes and "
                 f"right nodes; part 0 has {first}, part {k} has {own.n_features}."
             )
-    if table is None:
-        return data, None if feature_names is None else list(feature_names)
-    if not any(own.n_matches for own in data.outlines):
-        raise TableError(
-            f"the table must have pairs that match, with 1 in the column {roles.label!r}; "
-            "there are none. Label some pairs, or name another column."
-        )
-    return data, list(table.features or ())
+    return data, table
 
 
 def _roles(matchings: Any, feature_names: Any) -> Roles:
@@ -245,25 +275,18 @@ def _settled(numbered: tuple[int, Arranged], scaling: Scaling) -> tuple[int, Arr
 
 
 def _modes_of(
-    shard: GraphShard, model: Any, weights: FloatArray, parameters: Parameters
+    shard: GraphShard, modes: Callable[[Any], list[IntArray]]
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Return the true and the predicted matchings of a shard."""
     true = [known.matching for known in shard.labels]
-    return true, model._modes(weights, shard.graphs, parameters) if true else []
+    return true, modes(shard.graphs) if true else []
 
 
 def _log_likelihood_of(
-    shard: GraphShard,
-    model: Any,
-    weights: FloatArray,
-    parameters: Parameters,
-    engine: AbstractEngine,
-    n_graphs: int,
+    shard: GraphShard, mean: Callable[[DataSet], float], n_graphs: int
 ) -> float:
     """Return what a shard adds to the mean log-likelihood."""
-    if not shard.graphs:
-        return 0.0
-    return model._log_likelihood(weights, data_set(shard, n_graphs), parameters, engine)
+    return mean(data_set(shard, n_graphs)) if shard.graphs else 0.0
 
 
 # ---- predicting
@@ -275,16 +298,30 @@ def predict_in_parts(
     """Return what a model says of every pair of a table in parts, like the table.
 
     `predict` takes a model and graphs to matchings, or to a probability for every edge.
-    Of a list of delayed graphs, what it says of each is returned, delayed.
+    Of a list of delayed graphs, or of the pairs of a fit, what it says of each is returned,
+    delayed.
     """
     if isinstance(graphs, list | tuple):
-        call = require("dask", "dask").delayed(predict, pure=False, traverse=False)
-        return [call(model, part) for part in graphs]
+        call = require("dask", "dask").delayed(_predict_part, pure=False, traverse=False)
+        return [call(predict, model, part) for part in graphs]
     names = model.feature_names_
     features = None if names is None else tuple(names)
     roles = replace(_roles(model.columns_, features), has_labels_read=False)
     value = partial(_on_edges, model, predict, dtype)
     return value_pairs(graphs, roles, value, dtype)
+
+
+def _predict_part(predict: Callable[[Any, Any], Any], model: Any, part: Any) -> Any:
+    """Return what a model says of the graphs of a delayed part."""
+    is_pair = isinstance(part, tuple | list) and len(part) == 2 and _is_listed(part[0])
+    return predict(model, part[0] if is_pair else part)
+
+
+def _is_listed(value: Any) -> bool:
+    """Tell several graphs from one."""
+    if not isinstance(value, list | tuple | np.ndarray) or not len(value):
+        return False
+    return isinstance(value[0], BipartiteGraph) or getattr(value[0], "ndim", 0) == 3
 
 
 def _on_edges(

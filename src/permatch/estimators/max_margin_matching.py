@@ -77,6 +77,8 @@ class MaxMarginMatching(LinearMatcher):
     gap_ : float
         The duality gap reached, as a fraction of the objective: no coefficients have an
         objective lower by more than that.
+    alpha_ : float
+        The alpha of the fit.
     n_iter_ : int
         Number of rounds.
     is_converged_ : bool

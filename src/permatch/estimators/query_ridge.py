@@ -36,7 +36,7 @@ class QueryRidge(LinearRanker):
 
     Attributes
     ----------
-    coef_, scale_, n_features_in_, feature_names_, columns_, left_out_
+    coef_, alpha_, scale_, n_features_in_, feature_names_, columns_, left_out_
         As in `RankMatch`.
     n_observations_ : int
         Number of training documents.

@@ -114,6 +114,8 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
         What was learned of how many documents of every grade a list has, see the notes:
         the offsets a (R,), the coefficients b (2,) and the standard deviation of the shift,
         in log-odds of the highest against the lowest grade, and a factor of the scores.
+    alpha_ : float
+        The alpha of the fit.
     n_iter_ : int
         Steps taken.
     is_converged_ : bool

@@ -364,6 +364,12 @@ class BaseRanker(ExportedRanker, BaseModel):
     def _check_new(self, X: Any) -> Any:
         """Return documents with the features of the fitted model, in their order."""
         self._check_fitted()
+        if is_in_parts(X):
+            raise InvalidOptionError(
+                "rank, distribution and rank_marginals need documents in memory; got data "
+                f"in parts ({type(X).__name__}). Load the documents of the queries to look "
+                "at, or use predict or score, which take parts."
+            )
         return Inputs.of(self).read(X)
 
 

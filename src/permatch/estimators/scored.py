@@ -66,6 +66,12 @@ class Scored:
         with _advice():
             return engine.infer(self.scores, n_jobs=n_jobs, **self.unmatched)
 
+    def may_be_exact_by(self, engine: AbstractEngine) -> bool:
+        """Return whether inference may be exact, as far as is known beforehand."""
+        if self.is_square:
+            return all(engine.is_exact_for(graph.size) for graph in self.graphs)
+        return engine.may_be_exact_on(self.problem[0])
+
     def modes(self) -> list[IntArray]:
         """Return the best matching of every graph."""
         with _advice():

@@ -33,6 +33,8 @@ class RankView:
 
     `values` are the features in the file, `pushes` what each adds to the score, less its
     mean over the list; both are (n, d).  `distribution` is None for models that only score.
+    `best` has the intervals of the probability of the best level, and what they are called,
+    for models that know how sure their weights are, where probabilities are exact.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RankView:
     distribution: RankingDistribution | None
     model: str
     scaling: str | None
+    best: tuple[FloatArray, FloatArray, str] | None = None
 
     @property
     def order(self) -> IntArray:
@@ -67,6 +70,7 @@ def rank_view(
     parts = model._contributions(scaled)
     find_distribution = getattr(model, "distribution", None)
     names = model.feature_names_ or [f"feature {k + 1}" for k in range(values.shape[1])]
+    law = None if find_distribution is None else find_distribution(values)
     return RankView(
         name=name,
         documents=list(documents),
@@ -75,10 +79,24 @@ def rank_view(
         pushes=parts - parts.mean(axis=0),
         scores=model.predict(values, group=[len(values)]),
         grades=grades,
-        distribution=None if find_distribution is None else find_distribution(values),
+        distribution=law,
         model=type(model).__name__,
         scaling=model.scaling,
+        best=_intervals(values, model, law),
     )
+
+
+def _intervals(
+    values: FloatArray, model: Any, law: RankingDistribution | None
+) -> tuple[FloatArray, FloatArray, str] | None:
+    """Return intervals of the probability of the best level, if they can be told."""
+    posterior = getattr(model, "posterior_", None)
+    if law is None or posterior is None or not law.is_exact:
+        return None
+    found = model.rank_marginals(values, law.position_weights, uncertainty=posterior)
+    # All ranks of a level are equally probable.
+    low, high = (law.level_sizes[0] * ends[:, 0] for ends in (found.low, found.high))
+    return low, high, f"95 %, {posterior.interval_name} of the weights"
 
 
 def rank_data(view: RankView) -> dict[str, Any]:
@@ -206,6 +224,14 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
             ]
             for row in marginals
         ]
+        if view.best is not None:
+            low, high, words = view.best
+            size = int(law.level_sizes[0])
+            header += ["of the best level", f"interval ({words})"]
+            caption += f" The best level: {_first_ranks(size)}."
+            for cells, i in zip(spread, order.tolist(), strict=True):
+                ends = " to ".join(percent(float(end[i])) for end in (low, high))
+                cells += [percent(float(law.level_marginals[i, 0])), ends]
     rows = [
         (
             {"document": place},
@@ -229,6 +255,11 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
             f"The model scales every feature within the list ({view.scaling}); the values "
             "shown are those in the file."
         )
+
+
+def _first_ranks(size: int) -> str:
+    """Write the first ranks: rank 1, or ranks 1 to 4."""
+    return "rank 1" if size == 1 else f"ranks 1 to {size}"
 
 
 def _levels(sizes: list[int]) -> str:

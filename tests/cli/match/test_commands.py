@@ -265,6 +265,30 @@ def test_cross_validation(call, tables, tmp_path):
     assert call("predict", path, tables[1]).exit_code == OK
 
 
+def test_alpha_chosen_by_evidence(call, tables, tmp_path):
+    path = tmp_path / "m.json"
+    arguments = ["fit", tables[0], "-m", path, "--alphas", "evidence"]
+    result = call(*arguments, "--json")
+    assert result.exit_code == OK, result.output
+    summary, model = json.loads(result.stdout), load(path)
+    assert summary["alpha"] == model.alpha_
+    assert summary["scoring"] == "log-evidence"
+    assert max(row["score"] for row in summary["path"]) == model.log_evidence_
+    text = call(*arguments, "--valid", tables[1])
+    assert text.exit_code == OK, text.output
+    assert "alphas tried, by evidence, which holds no graphs out" in text.stdout
+    assert "log-evidence" in text.stdout
+    assert "of validation nodes" in text.stdout
+    for more, words in (
+        (["--cv"], "without folds; drop --alpha, --cv and"),
+        (["--folds", 3], "without folds; drop --alpha, --cv and"),
+        (["--estimator", "max-margin"], "a likelihood: --estimator map"),
+    ):
+        wrong = call(*arguments, *more)
+        assert wrong.exit_code == WRONG_USAGE
+        assert words in " ".join(wrong.stderr.split())
+
+
 def test_alpha_chosen_on_a_validation_table(call, tables, tmp_path):
     result = call(
         "fit", tables[0], "-m", tmp_path / "m.json", "--cv", "--valid", tables[1],

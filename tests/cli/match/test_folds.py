@@ -196,6 +196,7 @@ def test_output(call, table, tmp_path):
         (["--folds", 2], FAILURE, "at least 3 (to test, to choose alpha and to train)"),
         (["--folds", 13], FAILURE, "at most the number of labelled components, 12"),
         (["--alpha", 1, "--alphas", "1,2"], WRONG_USAGE, "exclude each other"),
+        (["--alphas", "evidence"], WRONG_USAGE, "evidence is for fit; cv chooses"),
         (["--alpha", 1, "--false", 2], WRONG_USAGE, "needs --decode bayes"),
         (["--label-column", "truth"], FAILURE, "must say which pairs match"),
     ],

@@ -67,13 +67,16 @@ def test_predict_writes_intervals(fitted):
     found = model.predict_marginals(table.graphs, uncertainty=model.posterior_)
     expected = np.concatenate([one.low for one in found])
     assert [float(row["probability_low"]) for row in pairs] == expected.tolist()
-    for row in pairs:
+    for row in rows:
         ends = (row["probability_low"], row["probability"], row["probability_high"])
         low, chance, high = map(float, ends)
         assert low <= chance <= high
     alone = [row for row in rows if not (row["left"] and row["right"])]
     assert alone
-    assert {row["probability_low"] for row in alone} == {""}
+    nodes = [own.high for one in found for own in (one.unmatched_left, one.unmatched_right)]
+    assert [float(row["probability_high"]) for row in alone] == pytest.approx(
+        np.concatenate(nodes)
+    )
 
 
 def test_wrong_usage(fitted, tmp_path):

@@ -168,6 +168,35 @@ def test_cross_validated_fit(call, files, tmp_path):
     assert "chosen" in text
 
 
+def test_alpha_chosen_by_evidence(call, files, tmp_path):
+    path = tmp_path / "m.json"
+    arguments = ["fit", files[0], "-m", path, "--alphas", "evidence"]
+    text = call(*arguments, "--validation", files[1])
+    assert text.exit_code == OK, text.output
+    assert "alphas tried, by evidence, which holds no queries out" in text.stdout
+    assert (
+        load(path).alpha_
+        == load(path).cv_results_["alphas"][np.argmax(load(path).cv_results_["mean_score"])]
+    )
+    wrong = call(*arguments, "--estimator", "dorm")
+    assert wrong.exit_code == WRONG_USAGE
+    assert "likelihood: --estimator rankmatch" in " ".join(wrong.stderr.split())
+
+
+def test_how_sure_the_weights_are(call, files, tmp_path):
+    path = tmp_path / "m.json"
+    result = call("fit", files[0], "-m", path, "--inference", "laplace", "--json")
+    assert result.exit_code == OK, result.output
+    summary, model = json.loads(result.stdout), load(path)
+    assert summary["inference"]["cov_type"] == model.posterior_.cov_type == "laplace"
+    errors = [row["standard_error"] for row in summary["coefficients"]]
+    assert errors == pytest.approx(model.posterior_.bse)
+    for more in (["--estimator", "ridge"], ["--model-kind", "trees"]):
+        wrong = call("fit", files[0], "-m", path, "--inference", "laplace", *more)
+        assert wrong.exit_code == WRONG_USAGE
+        assert "--inference needs weights with a" in " ".join(wrong.stderr.split())
+
+
 @pytest.mark.parametrize("size", ["all", "grades", "pairs", "3", "5"])
 def test_subset_sizes(call, files, tmp_path, size):
     path = tmp_path / "m.json"

@@ -280,9 +280,11 @@ def test_without_a_penalty_there_are_wald_tests(rng):
     assert both[1] == 2
     with pytest.raises(InvalidOptionError, match="must be among clicks, age, length"):
         posterior.wald_test(["speed"])
-    for wrong in ([[1.0, 2.0]], []):
+    for wrong in ([[1.0, 2.0]], [], [["clicks"]], [[1.0], [2.0, 3.0]]):
         with pytest.raises(InvalidOptionError, match="rows of 3 numbers"):
             posterior.wald_test(wrong)
+    with pytest.raises(InvalidOptionError, match="must be finite numbers; got nan"):
+        posterior.wald_test([[np.nan, 1.0, 0.0]])
     with pytest.raises(InvalidOptionError, match="must be independent"):
         posterior.wald_test(["age", "age"])
 
@@ -479,6 +481,21 @@ def test_features_that_the_data_do_not_determine(rng):
     for cov_type in ("laplace", "sandwich"):
         posterior = model.inference(graphs, labels, cov_type=cov_type)
         assert posterior.bse[2] == pytest.approx(1 / np.sqrt(0.5 * len(graphs)))
+
+
+def test_the_penalty_is_that_of_the_fit(rng, tmp_path):
+    graphs, labels = labelled(rng)
+    model = pm.MAPMatching(0.1).fit(graphs, labels)
+    expected = model.inference(graphs, labels)
+    model.save(tmp_path / "model.json")
+    for again in (model, pm.load(tmp_path / "model.json")):
+        again.set_params(alpha=0.0)
+        found = again.inference(graphs, labels)
+        assert found.penalty == again.alpha_ == 0.1
+        np.testing.assert_array_equal(found.covariance, expected.covariance)
+        with pytest.raises(InvalidOptionError, match="has alpha=0.1, which pulls"):
+            _ = found.pvalues
+    assert model.fit(graphs, labels).alpha_ == 0.0
 
 
 def test_other_data_than_those_of_the_fit(rng):

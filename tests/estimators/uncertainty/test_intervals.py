@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 import permatch as pm
 from permatch.errors import InvalidOptionError
+from permatch.estimators.scored import Scored
 from permatch.graphs import BipartiteGraph
 
 COEF = np.array([1.0, -0.5])
@@ -48,6 +49,17 @@ def test_delta_method_agrees_with_draws(kind, rng):
         np.testing.assert_allclose(one.high, two.high, atol=0.03)
         assert (one.low < one.marginals).all()
         assert (one.marginals < one.high).all()
+        alone = [(one.unmatched_left, two.unmatched_left, values.sum(axis=1))]
+        alone += [(one.unmatched_right, two.unmatched_right, values.sum(axis=0))]
+        for own, other, sums in alone:
+            np.testing.assert_allclose(own.marginals, 1.0 - sums, atol=1e-9)
+            np.testing.assert_allclose(
+                own.standard_errors, other.standard_errors, 0.2, 1e-12
+            )
+            np.testing.assert_allclose(own.low, other.low, atol=0.03)
+            np.testing.assert_allclose(own.high, other.high, atol=0.03)
+            assert (own.low <= own.marginals).all()
+            assert (own.marginals <= own.high).all()
 
 
 def test_standard_errors_are_those_of_differences(rng):
@@ -137,12 +149,14 @@ def test_certain_probabilities_have_narrow_intervals(rng):
     np.testing.assert_allclose(found.marginals, np.eye(3), atol=1e-12)
 
 
-def test_approximate_probabilities_have_intervals_by_draws_alone(rng):
+def test_approximate_probabilities_have_intervals_by_draws_alone(rng, monkeypatch):
     graphs, labels = labelled(rng, 20, (3, 3))
     model = pm.MAPMatching(0.1, engine="bethe").fit(graphs, labels)
     posterior = model.inference(graphs, labels)
-    with pytest.raises(InvalidOptionError, match=r"needs exact prob.*'bethe'.*--engine a"):
-        model.predict_marginals(graphs[:2], uncertainty=posterior)
+    with monkeypatch.context() as patched:
+        patched.setattr(Scored, "infer", None)  # refused before anything is computed
+        with pytest.raises(InvalidOptionError, match=r"exact prob.*'bethe'.*--engine a"):
+            model.predict_marginals(graphs[:2], uncertainty=posterior)
     (found,) = model.predict_marginals(graphs[:1], uncertainty=posterior, n_draws=50)
     assert found.method == "draws, approximate"
     assert (found.low < found.high).all()

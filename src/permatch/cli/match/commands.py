@@ -12,7 +12,6 @@ from permatch.cli.match.options import (
     Columns,
     Decision,
     Edges,
-    Inference,
     Learner,
     NoProbabilities,
     Use,
@@ -31,8 +30,7 @@ from permatch.cli.match.steps import (
     count_parts,
     decide,
     divide,
-    fit_elsewhere,
-    infer_and_save,
+    find_parts,
     load_for,
     note_parts,
     pair_intervals,
@@ -42,6 +40,7 @@ from permatch.cli.match.steps import (
 from permatch.cli.shared.options import (
     AsJson,
     Elsewhere,
+    Inference,
     Model,
     NewModel,
     Page,
@@ -53,6 +52,7 @@ from permatch.cli.shared.steps import (
     check_folds,
     check_target,
     fit_and_save,
+    infer_and_save,
     nothing_written_if_interrupted,
     refuse_id,
     written_if_interrupted,
@@ -104,7 +104,8 @@ def fit(
         optional(
             "--valid",
             metavar="EDGES",
-            help="A second table: with --cv to choose alpha, otherwise only reported.",
+            help="A second table, or folder: with --cv to choose alpha, otherwise only "
+            "reported.",
         ),
     ] = None,
     inference: Inference = None,
@@ -135,14 +136,18 @@ def fit(
       permatch match fit train.csv --model model.json
       permatch match fit train.csv -m model.json --cv --jobs -1
       permatch match fit train.csv -m model.json --cv --valid valid.csv
+      permatch match fit train.csv -m model.json --alphas evidence
       permatch match fit frames.csv -m model.json --cv --in-order --prior-coef -1
       permatch match fit train.csv -m model.json --inference sandwich
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
       permatch match fit folder/ -m model.json --from-disk --jobs -1
+      permatch match fit folder/ -m m.json --from-disk --cv --valid later/
+      permatch match fit folder/ -m m.json --from-disk --inference sandwich
       permatch match fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
     options = learner.options(penalty)
+    is_search = penalty.cv or penalty.is_by_evidence
     if inference is not None and learner.estimator != "map":
         raise typer.BadParameter("--inference needs --estimator map.")
     if learner.in_order and (valid is not None or not penalty.cv):
@@ -150,21 +155,22 @@ def fit(
     read_as = columns.read_as("required")
     elsewhere.check(edges, valid)
     if elsewhere.is_used:
-        if valid is not None:
-            raise typer.BadParameter(
-                "--valid is for tables in memory; drop it, and choose alpha with --cv."
-            )
-        if inference is not None:
-            raise typer.BadParameter(
-                "--inference is for tables in memory; drop it, or call inference in Python."
-            )
-        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        kind = find_estimator("match", learner.estimator, is_search=is_search)
         with nothing_written_if_interrupted(), elsewhere.connected():
-            check_target(model_file, "--model", edges)
+            check_target(model_file, "--model", edges, valid)
             model = kind(**options)
-            seconds = fit_elsewhere(model, model_file, edges, read_as, elsewhere)
+            source, names = find_parts(edges, read_as, elsewhere)
+            more: dict[str, Any] = {"feature_names": read_as["features"]}
+            second = None
+            if valid is not None:
+                second = find_parts(valid, read_as, elsewhere)
+                if penalty.cv:
+                    more["validation"] = second
+            seconds = fit_and_save(model, model_file, source, names, **more)
             with written_if_interrupted(model_file):
-                summary = describe_parts(model, str(model_file), seconds)
+                if inference is not None:
+                    infer_and_save(model, model_file, inference, source, names)
+                summary = describe_parts(model, str(model_file), seconds, second)
                 print_summary(summary, as_json, show_fit)
         return
     with nothing_written_if_interrupted():
@@ -180,16 +186,18 @@ def fit(
             data, things = divide(table, penalty.n_folds, has_entities=True)
             check_folds(penalty.n_folds, *count_parts(data, things), "--valid")
             note_parts(data, things)
-        more: dict[str, Any] = {"feature_names": table.feature_names}
+        more = {
+            "feature_names": table.feature_names,
+            "attributes": {"columns_": columns_of(table, read_as)},
+        }
         if penalty.cv and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
-        kind = find_estimator("match", learner.estimator, is_search=penalty.cv)
+        kind = find_estimator("match", learner.estimator, is_search=is_search)
         model = kind(**options)
-        model.columns_ = columns_of(table, read_as)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
         if inference is not None:
-            infer_and_save(model, model_file, data, inference)
+            infer_and_save(model, model_file, inference, data.graphs, data.matchings)
         summary = describe_fit(model, table, held_out, str(model_file), seconds)
         print_summary(summary, as_json, show_fit)
 
@@ -212,7 +220,7 @@ def predict(
     no_probabilities: NoProbabilities = False,
     intervals: Annotated[
         bool,
-        flag("--intervals", help="Add 95 % intervals of the probabilities of pairs."),
+        flag("--intervals", help="Add 95 % intervals of the probabilities."),
     ] = False,
     *,
     decision: Decision,

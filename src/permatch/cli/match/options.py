@@ -42,15 +42,6 @@ NoProbabilities = Annotated[
     bool, flag("--no-probabilities", help="Skip probabilities, for very large graphs.")
 ]
 
-Inference = Annotated[
-    Literal["sandwich", "laplace"] | None,
-    optional(
-        "--inference",
-        help="Report how sure the weights are and store it in the model. sandwich: by "
-        "differences between graphs; laplace: by the model.",
-    ),
-]
-
 
 def check_budget(seconds: float | None) -> float | None:
     """Refuse a time that is none."""
@@ -282,10 +273,11 @@ class Learner:
         """Return the parameters of the estimator."""
         is_margin = self.estimator == "max-margin"
         is_bounded = self.non_negative or self.non_positive
+        penalty.check_evidence(self.estimator, "map")
         wrong = None
         if penalty.cv and penalty.alpha is not None:
             wrong = "--alpha and --cv exclude each other: --cv chooses alpha."
-        elif penalty.alphas is not None and not penalty.cv:
+        elif penalty.alphas is not None and not (penalty.cv or penalty.is_by_evidence):
             wrong = "--alphas needs --cv; add it, or use --alpha."
         elif is_margin and penalty.alpha == 0.0:
             wrong = "--alpha must be above 0 with --estimator max-margin."

@@ -55,7 +55,9 @@ def describe_fit(
     return summary
 
 
-def describe_parts(model: Any, path: str, seconds: float) -> dict[str, Any]:
+def describe_parts(
+    model: Any, path: str, seconds: float, held_out: tuple[Any, Any] | None = None
+) -> dict[str, Any]:
     """Collect the results of a fit to data that do not fit in memory."""
     summary = describe_model(model, model.feature_names_, path, seconds) | {
         "engine": str(model.engine),
@@ -63,6 +65,8 @@ def describe_parts(model: Any, path: str, seconds: float) -> dict[str, Any]:
         "unmatched": model.unmatched_,
         "unmatched_score": float(model.unmatched_intercept_),
     }
+    if held_out is not None:
+        summary["valid_hamming_loss"] = 1.0 - model.score(*held_out)
     report = getattr(model, "engine_report_", None)
     if report is not None:
         summary["engine_report"] = {name: _plain(value) for name, value in report.items()}
@@ -114,13 +118,20 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         loss = percent(summary["hamming_loss"])
         table.add_row("Hamming loss", f"{loss} of training nodes")
     if summary.get("valid_hamming_loss") is not None:
-        table.add_row("", f"{percent(summary['valid_hamming_loss'])} of validation nodes")
+        loss = percent(summary["valid_hamming_loss"])
+        table.add_row(
+            "" if "hamming_loss" in summary else "Hamming loss",
+            f"{loss} of validation nodes",
+        )
     console.print(table)
     title = ""
     if "path" in summary:
         name = summary["scoring"].replace("_", "-")
         where = f"{summary['n_splits']} folds" if summary["n_splits"] > 1 else "validation"
-        title = f"{name} of {where}, {summary['path_evaluations']} evaluations"
+        words = f"{name} of {where}"
+        if name == "log-evidence":
+            words = "by evidence, which holds no graphs out"
+        title = f"{words}, {summary['path_evaluations']} evaluations"
     show_path(console, summary, title)
 
 

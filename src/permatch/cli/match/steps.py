@@ -12,7 +12,7 @@ from permatch._types import FloatArray, IntArray
 from permatch.cli.match.options import Columns, Decision, Use
 from permatch.cli.shared.options import Elsewhere
 from permatch.cli.shared.report import plural
-from permatch.cli.shared.steps import fit_and_save, load_kind, table_source
+from permatch.cli.shared.steps import load_kind, refuse_folder, table_source
 from permatch.errors import (
     FeatureCountError,
     InfeasibleGraphError,
@@ -29,6 +29,7 @@ def read_table(
     edges: str, columns: dict[str, Any], feature_names: list[str] | None = None
 ) -> "EdgeTable":
     """Read a table, its features in the order of `feature_names`."""
+    refuse_folder(edges)
     source = table_source(edges, "a table of pairs")
     from permatch.datasets import read_edge_table
 
@@ -102,10 +103,10 @@ def columns_of(table: "EdgeTable", columns: dict[str, Any]) -> dict[str, str | N
     return {"graph": graph} | {role: columns[role] for role in ("left", "right", "label")}
 
 
-def fit_elsewhere(
-    model: Any, path: Path, folder: str, read_as: dict[str, Any], elsewhere: Elsewhere
-) -> float:
-    """Fit and save a model of pairs that do not fit in memory; return the seconds."""
+def find_parts(
+    folder: str, read_as: dict[str, Any], elsewhere: Elsewhere
+) -> tuple[Any, dict[str, str]]:
+    """Return pairs that do not fit in memory, and their columns."""
     source: Any = folder
     if elsewhere.dask is not None:
         from permatch.distributed.dask_frames import read_frame
@@ -113,7 +114,7 @@ def fit_elsewhere(
         source = read_frame(folder)
     roles = ("graph", "left", "right", "label")
     names = {role: name for role in roles if (name := read_as[role]) is not None}
-    return fit_and_save(model, path, source, names, feature_names=read_as["features"])
+    return source, names
 
 
 def load_for(
@@ -142,7 +143,7 @@ def pair_probabilities(model: "BaseMatcher", table: "EdgeTable") -> list[FloatAr
 def pair_intervals(
     model: "BaseMatcher", table: "EdgeTable"
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Return the ends of the intervals of all probabilities of every graph."""
+    """Return the ends of the intervals of all pairs, then nodes, of every graph."""
     posterior = getattr(model, "posterior_", None)
     if posterior is None:
         raise typer.BadParameter(
@@ -151,13 +152,14 @@ def pair_intervals(
         )
     with advice(table):
         found = cast("Any", model).predict_marginals(table.graphs, uncertainty=posterior)
-    return [(one.low, one.high) for one in found]
-
-
-def infer_and_save(model: Any, path: Path, table: "EdgeTable", cov_type: str) -> None:
-    """Find out how sure the weights of a fitted model are, and save that with it."""
-    model.inference(table.graphs, table.matchings, cov_type=cov_type)
-    model.save(path)
+    sides = [(one, one.unmatched_left, one.unmatched_right) for one in found]
+    return [
+        (
+            np.concatenate([own.low for own in parts]),
+            np.concatenate([own.high for own in parts]),
+        )
+        for parts in sides
+    ]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from permatch.cli.rank.steps import (
 from permatch.cli.shared.options import (
     AsJson,
     Elsewhere,
+    Inference,
     Model,
     NewModel,
     Page,
@@ -32,6 +33,7 @@ from permatch.cli.shared.steps import (
     check_folds,
     check_target,
     fit_and_save,
+    infer_and_save,
     nothing_written_if_interrupted,
     output,
     refuse_id,
@@ -105,6 +107,7 @@ def fit(
     ] = None,
     feature_names: FeatureNames = None,
     metric: Metrics = None,
+    inference: Inference = None,
     *,
     learner: Learner,
     penalty: Penalty,
@@ -146,6 +149,8 @@ def fit(
       permatch rank fit train.txt.gz -m model.json --subset-size 3 --alpha 0.01
       permatch rank fit train.txt -m model.json --estimator dorm --cv
       permatch rank fit train.txt -m model.json --alphas 100,10,1 --scaling minmax
+      permatch rank fit train.txt -m model.json --alphas evidence
+      permatch rank fit train.txt -m model.json --inference sandwich
       permatch rank fit train.txt -m m.json --model-kind trees --valid vali.txt
       permatch rank fit train.txt -m m.json --model-kind trees --cv --leaves 7,15
       permatch rank fit folder/ -m model.json --from-disk --jobs -1
@@ -157,17 +162,24 @@ def fit(
             "--alpha excludes --cv and --alphas, which choose alpha; drop one."
         )
     options = learner.options() | penalty.values()
+    is_held_out = is_search and not penalty.is_by_evidence
     if trees.is_trees:
         learner.check_for_trees()
         refuse_penalty(penalty.alpha, penalty.alphas)
         elsewhere.refuse("trees learn from data in memory")
+    penalty.check_evidence(learner.estimator, "rankmatch")
+    if inference is not None and (trees.is_trees or learner.estimator != "rankmatch"):
+        raise typer.BadParameter(
+            "--inference needs weights with a likelihood: --estimator rankmatch, and no "
+            "trees."
+        )
     options |= trees.values("rank", learner.estimator, is_search=is_search)
     if penalty.folds is not None and (validation is not None or not is_search):
         raise typer.BadParameter("--folds needs --cv, and no --validation.")
     if train == validation == "-":
         raise typer.BadParameter("standard input can be read once; name one of the files.")
     elsewhere.check(train, validation)
-    if elsewhere.is_used and validation is not None and not is_search:
+    if elsewhere.is_used and validation is not None and not is_held_out:
         raise typer.BadParameter(
             "with --from-disk and --dask, --validation only serves to choose alpha; add "
             "--cv, or drop it."
@@ -186,7 +198,7 @@ def fit(
             read = partial(find_parts, columns, elsewhere, n_features)
             data = read(train)
             more["feature_names"] = columns.names or names
-            if is_search and validation is not None:
+            if validation is not None:
                 more["validation"] = read(validation)
         else:
             from permatch.cli.rank.reading import read_pair
@@ -195,11 +207,14 @@ def fit(
             more["feature_names"] = learnt.feature_names
             data = learnt.X, learnt.y, learnt.qid
             parts = {"train": learnt} | ({"validation": held_out} if held_out else {})
-            if (is_search or trees.is_trees) and held_out is not None:
+            if (is_held_out or trees.is_trees) and held_out is not None:
                 more["validation"] = (held_out.X, held_out.y, held_out.qid)
-            elif is_search:
+            elif is_held_out:
                 check_folds(penalty.n_folds, learnt.n_queries, "queries", "--validation")
         seconds = fit_and_save(model, model_file, *data, **more)
+        if inference is not None:
+            with written_if_interrupted(model_file):
+                infer_and_save(model, model_file, inference, *data)
     from permatch.cli.rank.report import describe_fit, show_fit
 
     with written_if_interrupted(model_file):
@@ -308,7 +323,8 @@ def show(
     Open it in a browser; it needs no network.  It shows the scores, the
     probability of every rank (only rankmatch models), and for the document
     selected by mouse or keyboard which features moved it up or down from the
-    mean of the list.
+    mean of the list.  Of a model fitted with --inference it also says how sure
+    the probability of the best level of ranks is.
 
     [bold]Examples[/bold]
 

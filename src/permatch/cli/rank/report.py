@@ -97,6 +97,8 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         n_splits = summary["n_splits"]
         where = f"{n_splits} folds" if n_splits > 1 else "the validation file"
         title = f"{summary['scoring']} on {where}"
+        if summary["scoring"] == "log-evidence":
+            title = "by evidence, which holds no queries out"
     show = show_trees if is_trees else show_path
     show(console, summary, title)
 

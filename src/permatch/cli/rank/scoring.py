@@ -13,6 +13,7 @@ from permatch._cells import quoted
 from permatch._tables import is_table
 from permatch._types import FloatArray
 from permatch.cli.rank.options import Columns
+from permatch.cli.shared.steps import refuse_folder
 from permatch.datasets import RankingData
 from permatch.datasets.judged import find_form
 from permatch.datasets.judged_blocks import iterate_judged
@@ -42,6 +43,7 @@ def stream_scores(
     grades if they are wanted (`has_chances`).  Tables for pipelines, which may
     learn from text, are read whole.
     """
+    refuse_folder(name)
     with local_file(name) as path:
         form = find_form(path)
         columns.check(path, is_table=form == "table")

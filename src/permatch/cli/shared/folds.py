@@ -12,7 +12,13 @@ from rich.console import Console
 from permatch._files import write_csv
 from permatch._progress import progress_bar
 from permatch._types import IntArray
-from permatch.cli.shared.options import Alphas, Penalty, alpha_option, optional
+from permatch.cli.shared.options import (
+    EVIDENCE,
+    Alphas,
+    Penalty,
+    alpha_option,
+    optional,
+)
 from permatch.cli.shared.report import number, plain_table
 from permatch.cli.shared.terminal import INTERRUPTED, print_summary
 from permatch.errors import InvalidOptionError
@@ -44,6 +50,11 @@ class Folds:
         """Return the options of the fits for the penalty."""
         if self.alpha is not None and self.alphas is not None:
             raise typer.BadParameter("--alpha and --alphas exclude each other; drop one.")
+        if self.alphas == EVIDENCE:
+            raise typer.BadParameter(
+                "--alphas evidence is for fit; cv chooses alpha on a part of every fold. "
+                "Give values, or drop it."
+            )
         return Penalty(self.alpha, self.is_search, self.alphas, self.folds)
 
 

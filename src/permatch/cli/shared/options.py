@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,8 @@ from permatch._estimators import Task, options_of
 
 #: More threads than any machine has processors are a typo.
 MAX_JOBS = 4096
+#: What chooses alpha without data held out.
+EVIDENCE = "evidence"
 
 
 def spread(function: Callable[..., None], *, is_reader: bool = True) -> Callable[..., None]:
@@ -75,14 +77,18 @@ def check_alpha(alpha: float | None) -> float | None:
     return alpha
 
 
-def parse_alphas(text: str) -> list[float]:
-    """Split ``1,0.1,0.01``."""
+def parse_alphas(text: str) -> list[float] | str:
+    """Split ``1,0.1,0.01``; ``evidence`` is left as it is."""
+    if text == EVIDENCE:
+        return text
     try:
         alphas = [float(part) for part in text.split(",")]
     except ValueError:
         alphas = [math.nan]
     if not all(0.0 <= alpha < math.inf for alpha in alphas):
-        raise typer.BadParameter(f"--alphas must be a list like 1,0.1,0.01; got {text!r}.")
+        raise typer.BadParameter(
+            f"--alphas must be a list like 1,0.1,0.01, or evidence; got {text!r}."
+        )
     return alphas
 
 
@@ -178,6 +184,14 @@ NewModel = Annotated[
 Page = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="Output file for the page.")
 ]
+Inference = Annotated[
+    Literal["sandwich", "laplace"] | None,
+    optional(
+        "--inference",
+        help="Report how sure the weights are and store it in the model. sandwich: by "
+        "differences between graphs or queries; laplace: by the model.",
+    ),
+]
 MaxIter = Annotated[int | None, optional("--max-iter", min=1, help="Most steps.")]
 Alpha = Annotated[
     float | None, alpha_option("Strength of the penalty. Default: that of the estimator.")
@@ -186,8 +200,9 @@ Alphas = Annotated[
     str | None,
     optional(
         "--alphas",
-        metavar="A,B,...",
-        help="Values to choose from.",
+        metavar="A,B,...|evidence",
+        help="Values to choose from; evidence: by the probability of the data, without "
+        "folds.",
         rich_help_panel=_PENALTY,
     ),
 ]
@@ -254,6 +269,25 @@ class Penalty:
     def n_folds(self) -> int:
         """Number of folds, given or not."""
         return self.folds or 5
+
+    @property
+    def is_by_evidence(self) -> bool:
+        """Whether alpha is chosen by evidence, without folds."""
+        return self.alphas == EVIDENCE
+
+    def check_evidence(self, estimator: str, able: str) -> None:
+        """Refuse evidence beside other choices of alpha, or if the estimator has none."""
+        if not self.is_by_evidence:
+            return
+        if self.cv or self.folds is not None or self.alpha is not None:
+            raise typer.BadParameter(
+                "--alphas evidence chooses alpha without folds; drop --alpha, --cv and "
+                "--folds."
+            )
+        if estimator != able:
+            raise typer.BadParameter(
+                f"--alphas evidence needs a likelihood: --estimator {able}."
+            )
 
     def values(self) -> dict[str, Any]:
         """Return what is given as parameters of an estimator."""

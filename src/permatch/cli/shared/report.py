@@ -38,7 +38,8 @@ def describe_model(
     if hasattr(model, "cv_results_"):
         results = model.cv_results_
         columns = (results["alphas"], results["mean_score"], results["std_score"])
-        summary["scoring"] = params["scoring"]
+        is_by_evidence = isinstance(params.get("alphas"), str)
+        summary["scoring"] = "log-evidence" if is_by_evidence else params["scoring"]
         summary["n_splits"] = results["scores"].shape[1]
         summary["path"] = [
             {"alpha": float(alpha), "score": float(mean), "spread": float(spread)}
@@ -82,7 +83,9 @@ def show_path(console: Console, summary: dict[str, Any], title: str) -> None:
     """Print the alphas tried, if there was a choice, and the coefficients."""
     if "path" in summary:
         console.print(f"\n[bold]alphas tried, {title}[/bold]")
-        console.print(path_table(summary["path"], summary["alpha"]))
+        is_by_evidence = summary["scoring"] == "log-evidence"
+        head = "log-evidence" if is_by_evidence else "mean"
+        console.print(path_table(summary["path"], summary["alpha"], head))
     coefficients = summary["coefficients"]
     more = f", the strongest {MAX_ROWS}" * (len(coefficients) > MAX_ROWS)
     console.print(f"\n[bold]coefficients{more}[/bold]")
@@ -91,10 +94,10 @@ def show_path(console: Console, summary: dict[str, Any], title: str) -> None:
         console.print(f"note: {note}", style="dim", markup=False)
 
 
-def path_table(path: list[dict[str, float]], chosen: float) -> Table:
+def path_table(path: list[dict[str, float]], chosen: float, head: str = "mean") -> Table:
     """Return the scores of all alphas tried, the chosen one marked."""
     has_spread = any(row["spread"] for row in path)
-    table = plain_table("alpha", "mean", "spread" if has_spread else "", "")
+    table = plain_table("alpha", head, "spread" if has_spread else "", "")
     for row in path:
         is_chosen = row["alpha"] == chosen
         table.add_row(

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, TypeVar
 
@@ -72,6 +73,16 @@ def table_source(name: str, what: str) -> Any:
         )
     source.reconfigure(encoding="utf-8-sig", newline="")
     return source
+
+
+def refuse_folder(name: str | PathLike[str]) -> None:
+    """Refuse a folder where one file is read."""
+    if Path(name).is_dir():
+        raise TableError(
+            f"{name} must be one file; it is a folder. Name a file of it; whole folders "
+            "are for fit and link, with --from-disk or --dask, and in Python for predict "
+            "and score."
+        )
 
 
 def check_folds(n_folds: int, number: int, things: str, other: str) -> None:
@@ -140,13 +151,23 @@ def fit_model(
     return bool(presses)
 
 
-def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
-    """Fit and save a model, even if interrupted, and return the seconds the fit took."""
+def fit_and_save(
+    model: Any,
+    path: Path,
+    *data: Any,
+    attributes: dict[str, Any] | None = None,
+    **more: Any,
+) -> float:
+    """Fit and save a model, even if interrupted, and return the seconds the fit took.
+
+    `attributes` are set between the two.
+    """
     began = time.perf_counter()
     try:
         is_interrupted = fit_model(model, *data, **more)
     except KeyboardInterrupt:  # between two steps: what is kept is there already
         is_interrupted = True
+    vars(model).update(attributes or {})
     if is_interrupted:
         leave_early(model, path)
     seconds = time.perf_counter() - began
@@ -155,6 +176,12 @@ def fit_and_save(model: Any, path: Path, *data: Any, **more: Any) -> float:
     if presses:
         leave_written(path)
     return seconds
+
+
+def infer_and_save(model: Any, path: Path, cov_type: str, *data: Any) -> None:
+    """Find out how sure the weights of a fitted model are, and save that with it."""
+    model.inference(*data, cov_type=cov_type)
+    model.save(path)
 
 
 class _Notes(logging.Handler):

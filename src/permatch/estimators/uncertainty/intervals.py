@@ -35,7 +35,7 @@ _LEAST = 1e-12
 class MarginalIntervals:
     """Probabilities, and intervals due to the uncertainty of the weights.
 
-    All arrays have the form that `predict_marginals`, or `rank_marginals`, returns
+    The arrays have the form that `predict_marginals`, or `rank_marginals`, returns
     without `uncertainty`.
 
     Attributes
@@ -52,6 +52,9 @@ class MarginalIntervals:
         How the intervals were found.  "delta, exact samples": derivatives are estimates,
         for components too large for exact ones.  "draws, approximate": the probabilities
         are those of an engine that is not exact, and their errors are not in the intervals.
+    unmatched_left, unmatched_right : MarginalIntervals or None
+        Of matchings: the same for the probability of every left, or right, node to stay
+        unmatched, arrays (n,) and (k,).
 
     Examples
     --------
@@ -74,6 +77,8 @@ class MarginalIntervals:
     high: FloatArray
     level: float
     method: str
+    unmatched_left: "MarginalIntervals | None" = None
+    unmatched_right: "MarginalIntervals | None" = None
 
 
 def check_wanted(

@@ -27,7 +27,7 @@ from permatch.estimators.uncertainty.intervals import (
 )
 from permatch.estimators.uncertainty.posterior import Posterior
 from permatch.graphs import BipartiteGraph
-from permatch.inference import find_engine
+from permatch.inference import InferenceResult, find_engine
 from permatch.inference.tangents import Directions, infer_tangents
 from permatch.objectives import Parameters
 
@@ -86,10 +86,17 @@ class MatchingInference:
         if len(self._parameters) != len(self._fitted):
             raise InvalidOptionError(
                 f"the model was fitted with unmatched={self.unmatched_!r}; the matchings "
-                "given need 'any'. Pass the training data."
+                f"given need {'any' if self._parameters.is_any else 'larger'!r}. Pass the "
+                "training data."
             )
         self._parameters = self._fitted
         labels = _cluster_graphs(clusters, data)
+        if isinstance(data, GraphsInParts) and len(labels) == 1 and cov_type == "sandwich":
+            raise InvalidOptionError(
+                "cov_type='sandwich' needs at least 2 clusters, and of data in parts every "
+                "graph is one; got a single graph. Load the graph, whose components are "
+                "then the clusters, or use cov_type='laplace'."
+            )
         problem = self._problem(data, check_jobs(self.n_jobs))
         alpha, nobs, units = self._penalty(), n_graphs(data, sample_weight), "graphs"
         is_single = len(labels) == 1 and not isinstance(data, GraphsInParts)
@@ -116,9 +123,7 @@ class MatchingInference:
         self._names = self.feature_names_
         if not is_in_parts(graphs):
             return self._data_set(graphs, matchings, sample_weight)
-        named = self.columns_ if matchings is None else matchings
-        data, _ = self._open(graphs, named, sample_weight, self.feature_names_)
-        return data
+        return self._labelled_parts(graphs, matchings, sample_weight)
 
     @overload
     def predict_marginals(
@@ -171,7 +176,8 @@ class MatchingInference:
         list of ndarray of shape (n, k), or (n_edges,) for graphs made from edges
             Rows and columns sum to one, less the probability that the node is unmatched,
             within the errors of a sampling engine.  With `uncertainty`: a list of
-            `MarginalIntervals`, whose arrays have these shapes.  Of a table in parts: the
+            `MarginalIntervals`, whose arrays have these shapes, and which have intervals
+            for staying unmatched too.  Of a table in parts: the
             probability of every pair, in the order of the rows; of a Dask DataFrame a Dask
             Series, and of delayed graphs delayed lists, not yet computed.
         """
@@ -184,49 +190,74 @@ class MatchingInference:
             return super().predict_marginals(graphs)  # pyright: ignore
         wanted = check_wanted(uncertainty, self._weights(), level, n_draws)
         posterior, level, n_draws = wanted
-        scored = self._score(graphs)
-        result = scored.infer(find_engine(self.engine), self.n_jobs)
+        scored, engine = self._score(graphs), find_engine(self.engine)
+        if not n_draws and not scored.may_be_exact_by(engine):
+            raise _not_exact(engine.name)  # before anything is computed
+        result = scored.infer(engine, self.n_jobs)
         found: list[FloatArray] = result.marginals
-        flat = np.concatenate([np.zeros(0), *scored.on_edges(found)])
         if n_draws:
 
             def infer(weights: FloatArray) -> FloatArray:
                 other = score_graphs(scored.graphs, weights, self._fitted)
-                result = other.infer(find_engine(self.engine), self.n_jobs)
-                return np.concatenate([np.zeros(0), *other.on_edges(result.marginals)])
+                return _flat(other, other.infer(engine, self.n_jobs))
 
             method = "draws" if result.is_exact else "draws, approximate"
             parts = drawn_intervals(posterior, infer, level, n_draws, rng)
         elif not result.is_exact:
-            # Their derivatives are others than those of the exact distribution.
-            raise InvalidOptionError(
-                "the delta method needs exact probabilities; those of engine "
-                f"{result.diagnostics.engine!r} are not. Use engine='auto' (--engine "
-                "auto), if it is exact for these graphs, or n_draws=200 for intervals of "
-                "approximate probabilities."
-            )
+            raise _not_exact(result.diagnostics.engine)
         else:
             slopes = _Slopes(scored, self._fitted, check_jobs(self.n_jobs))
-            parts = delta_intervals(flat, posterior, slopes, level)
+            parts = delta_intervals(_flat(scored, result), posterior, slopes, level)
             method = "delta" if slopes.is_exact else "delta, exact samples"
-        ends = np.cumsum([graph.n_edges for graph in scored.graphs])[:-1]
-        errors, low, high = (
-            [
-                _like(graph, own, like)
-                for graph, own, like in zip(
-                    scored.graphs, np.split(part, ends), found, strict=True
-                )
-            ]
-            for part in parts
-        )
-        return [
-            MarginalIntervals(*of_graph, level, method)
-            for of_graph in zip(found, errors, low, high, strict=True)
-        ]
+        told: dict[str, Any] = {"level": level, "method": method}
+        each = [_split(scored.graphs, part) for part in parts]
+        answers = []
+        for graph, own, left, right, *ends in zip(
+            scored.graphs,
+            found,
+            result.unmatched_left,
+            result.unmatched_right,
+            *each,
+            strict=True,
+        ):
+            of_edges, of_left, of_right = zip(*ends, strict=True)
+            errors, low, high = (_like(graph, values, own) for values in of_edges)
+            sides: dict[str, Any] = {
+                "unmatched_left": MarginalIntervals(left, *of_left, **told),
+                "unmatched_right": MarginalIntervals(right, *of_right, **told),
+            }
+            answers.append(MarginalIntervals(own, errors, low, high, **told, **sides))
+        return answers
+
+
+def _not_exact(engine: str) -> InvalidOptionError:
+    """Return the error that derivatives are others than those of the distribution."""
+    return InvalidOptionError(
+        f"the delta method needs exact probabilities; those of engine {engine!r} are not, "
+        "for these graphs. Use engine='auto' (--engine auto), if it is exact for them, or "
+        "n_draws=200 for intervals of approximate probabilities."
+    )
+
+
+def _flat(scored: Scored, result: InferenceResult) -> FloatArray:
+    """Return the probabilities of all edges, then of all left and all right nodes."""
+    values = *scored.on_edges(result.marginals), *result.unmatched_left
+    return np.concatenate([np.zeros(0), *values, *result.unmatched_right])
+
+
+def _split(graphs: list[BipartiteGraph], values: FloatArray) -> list[Any]:
+    """Return what `_flat` has of edges, left nodes and right nodes, by graph."""
+    sizes = [
+        *(graph.n_edges for graph in graphs),
+        *(graph.n_left for graph in graphs),
+        *(graph.n_right for graph in graphs),
+    ]
+    parts, n = np.split(values, np.cumsum(sizes)[:-1]), len(graphs)
+    return list(zip(parts[:n], parts[n : 2 * n], parts[2 * n :], strict=True))
 
 
 class _Slopes:
-    """Derivatives of the probabilities of edges by the weights, in given directions."""
+    """Derivatives of the probabilities of `_flat` by the weights, in given directions."""
 
     def __init__(self, scored: Scored, parameters: Parameters, n_jobs: int) -> None:
         self.scored, self.parameters = scored, parameters
@@ -235,7 +266,7 @@ class _Slopes:
         self.is_exact = True  # so far
 
     def __call__(self, directions: FloatArray) -> FloatArray:
-        """Return the derivatives (n_edges, k) in some directions (p, k)."""
+        """Return the derivatives (n, k) in some directions (p, k)."""
         graphs, n_edge = self.scored.graphs, self.parameters.n_edge
         n_left, is_any = self.parameters.n_left, self.parameters.is_any
         own = directions[:n_edge]
@@ -249,7 +280,7 @@ class _Slopes:
         )
         found = infer_tangents(self.problem, along, self.job)
         self.is_exact &= found.error == 0.0
-        return found.edges
+        return np.concatenate([found.edges, found.left, found.right])
 
 
 def _like(graph: BipartiteGraph, values: FloatArray, like: FloatArray) -> FloatArray:

@@ -325,11 +325,21 @@ class Posterior:
                     f"contrasts must be among {', '.join(self.names)}; got {unknown[0]!r}."
                 )
             return np.eye(len(self.names))[[self.names.index(name) for name in contrasts]]
-        rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+        try:
+            rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidOptionError(
+                f"contrasts must be names, or rows of {len(self.names)} numbers; got "
+                f"{contrasts!r}."
+            ) from None
         if rows.ndim != 2 or rows.shape[1] != len(self.names) or not len(rows):
             raise InvalidOptionError(
                 f"contrasts must be names, or rows of {len(self.names)} numbers; got shape "
                 f"{rows.shape}."
+            )
+        if not np.isfinite(rows).all():
+            raise InvalidOptionError(
+                f"contrasts must be finite numbers; got {rows[~np.isfinite(rows)][0]}."
             )
         return rows
 
