@@ -46,7 +46,7 @@ MAP_ALPHAS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 MARGIN_ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3)
 
 #: Raised whenever rows of before can no longer be compared with new ones.
-_SCHEMA = 3
+_SCHEMA = 4
 
 # Work of a method as a multiple of that of MAP.
 _COSTS = {"unweighted": 0.01}

@@ -76,7 +76,7 @@ _CUTS = (0.27, 0.45)
 # Penalty of the one coefficient that scales the unweighted score: next to none.
 _SCALE_ALPHA = 1e-3
 
-_SCHEMA = 2
+_SCHEMA = 3
 
 Frames = list[tuple[int, int]]
 
@@ -292,32 +292,10 @@ def landmarks_of(protocol: str, size: int, seed: Sequence[int]) -> dict[str, Int
 def pairs_of(
     config: Config, house: House, protocol: str, gap: int, repeat: int
 ) -> dict[str, Pairs]:
-    """Return the graphs of every part, right nodes shuffled.
-
-    Of equally good matchings the first is found, and landmark i goes to landmark i: without
-    the shuffle, ties would be decided for the truth.
-    """
+    """Return the graphs of every part."""
     frames = frames_of(protocol, len(house.contexts), gap, config.near)
     landmarks = landmarks_of(protocol, house.size, (config.seed, repeat))
-    return {
-        part: shuffle(
-            house.between(frames[part], landmarks[part]),
-            np.random.default_rng((config.seed, repeat, gap, k)),
-        )
-        for k, part in enumerate(PARTS)
-    }
-
-
-def shuffle(pairs: Pairs, rng: np.random.Generator) -> Pairs:
-    """Return the pairs with the right nodes of every graph in random order."""
-    graphs, matchings = [], []
-    for graph, matching in zip(*pairs, strict=True):
-        order = rng.permutation(graph.n_right)  # the new place of every right node
-        features = np.empty_like(graph.features)
-        features[:, order] = graph.features
-        graphs.append(BipartiteGraph(features))
-        matchings.append(order[matching])
-    return Pairs(graphs, matchings)
+    return {part: house.between(frames[part], landmarks[part]) for part in PARTS}
 
 
 # ---- the methods

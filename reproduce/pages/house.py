@@ -130,18 +130,22 @@ def _add_example(page: Page, house: House, rows: Sequence[Row]) -> None:
     unweighted = -np.ones(house.contexts.shape[2])
     learned = np.asarray(coefs["map_drawn"])
     before, after = (
-        np.array([best_matching(graph.scores(coef)) for graph in test.graphs])
+        [best_matching(graph.scores(coef)) for graph in test.graphs]
         for coef in (unweighted, learned)
     )
-    truth = np.arange(house.size)
-    gains = np.sum(after == truth, axis=1) - np.sum(before == truth, axis=1)
+    gains = [
+        int(np.sum(new == true)) - int(np.sum(old == true))
+        for old, new, true in zip(before, after, test.matchings, strict=True)
+    ]
     best = int(np.argmax(gains))
     first, second = house.frames(gap, "test")[best]
+    left, right = house.nodes(first, second)
     for name, matching in (("Unweighted", before[best]), ("Learned", after[best])):
-        n_right = int((matching == truth).sum())
+        n_right = int((matching == test.matchings[best]).sum())
         with drawing(8.0, 3.6) as (figure, axes):
             frames = house.points[first], house.points[second]
-            matched_landmarks(frames, matching, f"{name} features", axes)
+            partners = right[matching][np.argsort(left)]  # by landmark
+            matched_landmarks(frames, partners, f"{name} features", axes)
             page.add_figure(
                 figure_svg(figure),
                 f"{name} features, frames {first} and {second}, the test pair that "

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import permatch as pm
 from permatch.cuda.driver import available
+from permatch.decoding import best_matching
 from permatch.errors import InvalidOptionError, InvalidPointsError
 from reproduce.app import app
 from reproduce.experiments import cmu_house as experiment
@@ -60,9 +61,22 @@ def test_pairs_are_dealt_out_in_turn(root):
     every = sorted(pair for pairs in found.values() for pair in pairs)
     assert every == [(i, i + 4) for i in range(20)]
     pairs = house.pairs(4, "test")
-    expected = (house.contexts[2][1] - house.contexts[6][3]) ** 2
+    left, right = house.nodes(2, 6)
+    expected = (house.contexts[2][left[1]] - house.contexts[6][right[3]]) ** 2
     np.testing.assert_array_equal(pairs.graphs[0].features[1, 3], expected)
-    np.testing.assert_array_equal(pairs.matchings[0], np.arange(6))
+    np.testing.assert_array_equal(right[pairs.matchings[0]], left)
+
+
+def test_ties_are_not_decided_for_the_truth(root):
+    house = load_house(root)
+    pairs = house.between([(i, i + 4) for i in range(20)], np.array([0, 2, 3, 5]))
+    for (i, j), matching in zip(((i, i + 4) for i in range(20)), pairs[1], strict=True):
+        left, right = house.nodes(i, j, np.array([0, 2, 3, 5]))
+        np.testing.assert_array_equal(right[matching], left)
+    blank = [best_matching(np.zeros((4, 4))) for _ in pairs.graphs]
+    assert np.mean(np.array(blank) != np.array(pairs.matchings)) > 0.5  # 3/4 on average
+    again = house.between([(0, 4)], np.array([0, 2, 3, 5]))
+    np.testing.assert_array_equal(again.graphs[0].features, pairs.graphs[0].features)
 
 
 def test_the_folder_is_found_or_explained(root, tmp_path, monkeypatch):
@@ -135,9 +149,10 @@ def test_losses_of_single_pairs_are_in_the_order_of_the_frames(finished, root):
         row for row in finished[0] if (row["gap"], row["method"]) == (6, "unweighted")
     )
     for (i, j), loss in zip(house.frames(6, "test"), row["losses"], strict=True):
-        apart = house.contexts[i][:, None] - house.contexts[j][None]
+        left, right = house.nodes(i, j)
+        apart = house.contexts[i][left][:, None] - house.contexts[j][right][None]
         matching = linear_sum_assignment((apart**2).sum(axis=2))[1]
-        assert loss == np.mean(matching != np.arange(house.size))
+        assert loss == np.mean(right[matching] != left)
 
 
 def test_learning_helps(finished):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from permatch.decoding import best_matching
 from permatch.errors import InvalidOptionError
 from permatch.pages.demo_learning import Pairs
 from reproduce.app import app
@@ -22,10 +21,8 @@ from reproduce.experiments.house_protocols import (
     explain,
     frames_of,
     landmarks_of,
-    pairs_of,
     run,
     saved,
-    shuffle,
     summarise,
 )
 from reproduce.experiments.rows import read_rows
@@ -94,24 +91,6 @@ def test_halves_of_the_landmarks():
         np.testing.assert_array_equal(same[part], new["test"])
     other = landmarks_of("new-landmarks", 30, (0, 2))
     assert not np.array_equal(other["test"], new["test"])
-
-
-def test_ties_are_not_decided_for_the_truth(tiny, root):
-    house = load_house(root)
-    pairs = pairs_of(tiny, house, "in-turn", 2, 0)["test"]
-    blank = [best_matching(np.zeros((6, 6))) for _ in pairs.graphs]
-    wrong = np.mean(np.array(blank) != np.array(pairs.matchings))
-    assert wrong > 0.5  # of blank scores, all but one in six on average
-    again = pairs_of(tiny, house, "in-turn", 2, 0)["test"]
-    np.testing.assert_array_equal(again.graphs[0].features, pairs.graphs[0].features)
-
-
-def test_a_shuffle_moves_nodes_with_their_partners(root):
-    plain = load_house(root).pairs(2, "test")
-    mixed = shuffle(plain, np.random.default_rng(0))
-    for a, b, true, moved in zip(*plain[:1], *mixed[:1], plain[1], mixed[1], strict=True):
-        rows = np.arange(6)
-        np.testing.assert_array_equal(a.features[rows, true], b.features[rows, moved])
 
 
 def test_a_gap_that_leaves_no_pair_is_refused(tiny):
