@@ -179,6 +179,15 @@ def test_citation_file_and_page_name_the_same_paper():
     assert "license: BSD-3-Clause" in file
 
 
+def test_the_version_is_the_same_everywhere():
+    version = pm.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    notes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(
+        rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", notes, re.MULTILINE
+    )
+
+
 # ---- code
 
 

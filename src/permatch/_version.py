@@ -1,3 +1,3 @@
 """The version, in the one place everything else reads it from."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
