@@ -33,9 +33,8 @@ _HEADINGS = {
     "map": "MAP",
     "max_margin": "max-margin",
     "map - max_margin": "difference",
-    "boosted": "boosted",
-    "pairs": "pair by pair",
 }
+_TREES = {"boosted": "boosted trees", "pairs": "trees grown pair by pair"}
 _FIELDS = ["n", "method", "mean", "spread", "n_repeats", "seconds", "n_evaluations"]
 
 
@@ -178,10 +177,8 @@ def as_data(
 def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -> None:
     """Print a line per number of training pairs and a column per method."""
     by_key = {(line["n"], line["method"]): line for line in summary}
-    known = {line["method"] for line in summary}
-    methods = {name: heading for name, heading in _HEADINGS.items() if name in known}
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("pairs", *methods.values(), "MAP fit"):
+    for heading in ("pairs", *_HEADINGS.values(), "MAP fit"):
         table.add_column(heading, justify="right", no_wrap=True)
     for n in sorted({line["n"] for line in summary if line["n"] > 0}):
         cells = [
@@ -189,7 +186,7 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
                 by_key.get((0 if method == "unweighted" else n, method)),
                 is_signed=" - " in method,
             )
-            for method in methods
+            for method in _HEADINGS
         ]
         fit = by_key[n, "map"]
         cost = f"{fit['seconds']:.1f} s, {fit['n_evaluations']:.0f}"
@@ -200,9 +197,17 @@ def _report(console: Console, config: "Config", summary: list[dict[str, Any]]) -
         f"\nHamming loss on {plural(config.n_test, 'test pair')}, mean and standard "
         f"deviation over {plural(n_repeats, 'repeat')}, by number of training "
         f"pairs. Protocol: {config.protocol}. Difference: MAP minus max-margin, within "
-        "repeats. MAP fit: time and evaluations at the chosen alpha. Trees learn from the "
-        f"most pairs only, in up to {plural(config.n_tree_repeats, 'repeat')}.\n"
+        "repeats. MAP fit: time and evaluations at the chosen alpha.\n"
     )
+    trees = [line for line in summary if line["method"] in _TREES]
+    if trees:
+        found = "; ".join(
+            f"{_TREES[x['method']]} {_loss(x, is_signed=False)}" for x in trees
+        )
+        first = plural(trees[0]["n_repeats"], "repeat")
+        console.print(
+            f"With {plural(trees[0]['n'], 'pair')}, in the first {first}: {found}.\n"
+        )
 
 
 def _loss(line: dict[str, Any] | None, *, is_signed: bool) -> str:
