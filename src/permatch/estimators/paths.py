@@ -12,6 +12,9 @@ from permatch.optimizers import BaseOptimum
 _SHARE, _TIMES = 1e-3, 1e3
 # Gradients may be so many times as large as at the end of a fit.
 _STEEPER = 100.0
+# The duality gap of a fit on a path, as a fraction of its objective, and how many times as
+# large it may be as at the end of a fit.
+_GAP, _WIDER = 0.05, 100.0
 
 
 class Path(Protocol):
@@ -49,6 +52,11 @@ class WarmPath:
 def distance_on_path(tol: float) -> float:
     """Return how far from its optimum a fit on a path may end, as a share of its length."""
     return min(_SHARE, _TIMES * tol)
+
+
+def gap_on_path(tol: float) -> float:
+    """Return the duality gap at which a fit on a path ends."""
+    return max(tol, min(_GAP, _WIDER * tol))
 
 
 def steeper(options: dict[str, Any]) -> dict[str, Any]:
