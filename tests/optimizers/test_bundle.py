@@ -181,6 +181,17 @@ def test_planes_serve_the_next_minimisation(rng):
     assert back.value == pytest.approx(first.value, rel=2e-5)
 
 
+def test_the_gap_may_depend_on_the_rounds(rng):
+    risk = Hinges(rng, n_terms=200, n_features=20)
+    tols = {"tight": 1e-5, "wide": 0.2}
+    tight, wide = (minimize_bundle(risk, 20, alpha=1e-3, tol=tol) for tol in tols.values())
+    assert wide.n_iter < 20 < tight.n_iter
+    late = minimize_bundle(risk, 20, alpha=1e-3, tol=lambda n: 1e-5 if n < 20 else 0.2)
+    assert late.is_converged
+    assert late.n_iter == 20
+    assert "at most 0.2 of" in late.message
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_of_the_risk_do_not_matter(scale, rng):
     risk = Hinges(rng)

@@ -89,8 +89,8 @@ class DORMCV(RankerSearch, DORM):
     """`DORM` with alpha chosen by cross-validation or on a validation set.
 
     Alphas are tried from strong to weak.  Each fit starts where the last one ended, with
-    its cutting planes, and ends at a gap of 100 times `tol`, at most 0.05; ties go to the
-    largest alpha.  The model is then fitted to `tol`, as by `RankMatchCV`.
+    its cutting planes, and ends after 100 rounds if a gap of 0.05 is reached; ties go to
+    the largest alpha.  The model is then fitted to `tol`, as by `RankMatchCV`.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def minimize_bundle(
     n_features: int,
     *,
     alpha: float,
-    tol: float = 1e-3,
+    tol: float | Callable[[int], float] = 1e-3,
     max_iter: int = 1000,
     start: FloatArray | None = None,
     planes: Planes | None = None,
@@ -83,9 +83,10 @@ def minimize_bundle(
     `risk_and_subgradient` takes a point (d,) and returns the risk, which must be convex and
     non-negative, and a subgradient (d,); `alpha`, above 0, is the strength of the penalty.
     `tol` is the gap between the value and its lower bound to reach, as a fraction of the
-    value; below 1e-8 it may not be reached.  Zero is always tried, besides `start`.
-    `planes` are those that another minimisation of the same risk has left; they are added
-    to, so that a next one may begin with them.
+    value, or a function to it from the number of rounds made; below 1e-8 it may not be
+    reached.  Zero is always tried, besides `start`.  `planes` are those that
+    another minimisation of the same risk has left; they are added to, so that a next one
+    may begin with them.
 
     Returns the best point seen, converged or not, also after Ctrl-C.  A round costs one or
     two quadratic programs in as many variables as there are planes, usually fewer than 200,
@@ -104,20 +105,24 @@ def minimize_bundle(
     (array([2.]), True)
     """
     planes = Planes(n_features) if planes is None else planes
+    tol_after = tol if callable(tol) else lambda n_rounds: tol
     run = _Run(risk_and_subgradient, planes, alpha, on_iteration)
     is_interrupted = False
     message = f"max_iter={max_iter} was reached"
     try:
         run.begin(start)
-        while run.gap > tol and run.n_iter < max_iter and not run.failure:
-            run.step(tol)
+        while run.gap > tol_after(run.n_iter) and run.n_iter < max_iter:
+            if run.failure:
+                break
+            run.step(tol_after(run.n_iter))
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
         run.end_with_best()
-    is_converged = run.gap <= tol
+    reached = tol_after(run.n_iter)
+    is_converged = run.gap <= reached
     if is_converged:
-        message = f"the duality gap is at most {tol:g} of the objective"
+        message = f"the duality gap is at most {reached:g} of the objective"
     elif run.failure:
         message = run.failure
     return BundleOptimum(
