@@ -8,9 +8,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 import permatch as pm
 from benchmarks.harness import Report, milliseconds, race, run_python, spreads
+
+_SHORT_LISTS = Path(__file__).parent.parent / "examples" / "lists.txt"
 
 # Peak above what is loaded before X is made, as a multiple of X: 1 is X itself.
 _PEAK = """
@@ -68,6 +71,16 @@ def first_fold():
     return X, train.y, group, "OHSUMED, fold 1"
 
 
+def sparse_lists():
+    """Return 60 lists of 50 documents with 300 features, one in twenty above 0."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((3000, 300), density=0.05, format="csr", rng=rng)
+    hidden = X @ (rng.normal(size=300) * (rng.random(300) < 0.3))
+    hidden += 0.5 * rng.normal(size=3000)
+    y = np.digitize(hidden, np.quantile(hidden, [0.7, 0.9]))
+    return X, y, np.repeat(np.arange(60), 50)
+
+
 def run(is_quick: bool) -> Report:
     import lightgbm
 
@@ -101,8 +114,57 @@ def run(is_quick: bool) -> Report:
             accuracy=f"{model.n_observations_:,} observations, {model.n_iter_} steps",
             spread=spreads(timing, theirs),
         )
+    _searches(report, X, y, group, 1 if is_quick else 3)
     _large(report)
     return report
+
+
+def _searches(report: Report, X, y, group, repeats: int) -> None:
+    """Add searches for alpha: next to one fit, on short lists, and by margin."""
+    search = pm.RankMatchCV(n_jobs=2)
+    model = pm.RankMatch(alpha=search.fit(X, y, group=group).alpha_, n_jobs=2)
+    ours, one = race(
+        lambda: search.fit(X, y, group=group),
+        lambda: model.fit(X, y, group=group),
+        repeats=repeats,
+    )
+    report.add(
+        f"RankMatchCV, {search.cv_results_['scores'].size} fits",
+        "one fit",
+        milliseconds(ours.best),
+        milliseconds(one.best),
+        ours.best / one.best,
+        "of rival",
+        12.0,
+        accuracy=f"alpha {search.alpha_:g}",
+        spread=spreads(ours, one),
+    )
+    short = pm.datasets.read_letor(_SHORT_LISTS)
+    for what, model, data, target in (
+        (
+            "RankMatchCV, the README's lists",
+            pm.RankMatchCV(),
+            (short.X, short.y, short.qid),
+            2.0,
+        ),
+        (
+            "DORMCV, 3,000 documents, 300 sparse features",
+            pm.DORMCV(n_jobs=2),
+            sparse_lists(),
+            30.0,
+        ),
+    ):
+        (fit,) = race(lambda m=model, d=data: m.fit(*d), repeats=1)
+        report.add(
+            f"{what}, {model.cv_results_['scores'].size} fits",
+            "none",
+            milliseconds(fit.best),
+            "",
+            fit.best,
+            "s",
+            target,
+            accuracy=f"alpha {model.alpha_:g}",
+        )
 
 
 def _large(report: Report) -> None:

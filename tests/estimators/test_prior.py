@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
 
 import permatch as pm
 from permatch.errors import InvalidOptionError
+from permatch.estimators.checks import check_data_set
 from permatch.inference import all_matchings
 from tests.estimators import planted
 
@@ -191,3 +192,16 @@ def test_a_name_that_is_no_feature_is_refused(data):
         model.fit(*data, feature_names=["a", "b", "c", "d"])
     with pytest.raises(InvalidOptionError, match="must be a number, an array"):
         pm.MAPMatching(prior_coef={"a": "x"}).fit(*data, feature_names=["a", "b", "c", "d"])
+
+
+def test_planes_on_a_path_are_those_of_the_distance_from_the_prior(data):
+    options = {"tol": 1e-4, "max_iter": 1000}
+    checked = check_data_set(*data, None)
+    model = pm.MaxMarginMatching(prior_coef=PRIOR).fit(*data)
+    problem = model._problem(checked, 1)
+    path = problem.path(options)
+    for alpha in (1.0, 0.1, 0.01):
+        found = path.advance(alpha)
+        alone = problem.solve(alpha, None, **options)
+        assert found.lower_bound <= alone.value
+        assert alone.lower_bound <= found.value

@@ -10,6 +10,8 @@ from sklearn.pipeline import make_pipeline
 
 import permatch as pm
 from permatch import errors
+from permatch._shards import HeldShards
+from permatch.queries import check_queries
 from tests.estimators.test_rank_match import judged_lists
 
 ALPHAS = [1e-2, 1e-1, 1.0, 10.0, 100.0]
@@ -39,10 +41,25 @@ def test_a_validation_set_chooses_and_never_trains(kind):
     best = int(np.argmax(model.cv_results_["mean_score"]))
     assert model.alpha_ == sorted(ALPHAS, reverse=True)[best]
     assert model.best_score_ == model.cv_results_["mean_score"][best]
-    np.testing.assert_allclose(model.coef_, model.coef_path_[best, 0], rtol=5e-3)
-    if kind is pm.RankMatchCV:
-        expected = pm.RankMatch(alpha=model.alpha_).fit(X, y, qid)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.coef_, model.coef_path_[best, 0], rtol=5e-2)
+    expected = plain(alpha=model.alpha_).fit(X, y, qid)
+    atol = {pm.RankMatchCV: 1e-5, pm.DORMCV: 2e-2}[kind]
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=atol)
+
+
+def test_planes_are_handed_on_along_the_path(rng):
+    X, y, qid = judged_lists(n_queries=20)
+    problem = pm.DORM()._problem(HeldShards([check_queries(X, y, qid)]), 1)
+    path = problem.path({"tol": 1e-3, "max_iter": 1000})
+    last = None
+    for alpha in (1.0, 0.1, 0.01):
+        found = path.advance(alpha)
+        alone = problem.solve(alpha, last, tol=1e-3, max_iter=1000)
+        assert found.is_converged
+        assert found.gap <= 1e-3
+        assert found.lower_bound <= alone.value
+        assert alone.lower_bound <= found.value
+        last = found.coef
 
 
 @pytest.mark.parametrize("subset_size", ["all", "pairs", 3])

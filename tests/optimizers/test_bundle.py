@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from permatch.errors import PrecisionError
-from permatch.optimizers import bundle, minimize_bundle
+from permatch.optimizers import Planes, minimize_bundle, planes
 
 ALPHAS = (1e-4, 1e-2, 1.0)
 # The bound is a sum of a few hundred terms of order one.
@@ -163,6 +163,35 @@ def test_a_good_start_saves_rounds(rng):
     assert warm.n_iter < cold.n_iter
 
 
+def test_planes_serve_the_next_minimisation(rng):
+    risk = Hinges(rng, n_terms=200, n_features=20)
+    kept = Planes(20)
+    first = minimize_bundle(risk, 20, alpha=1e-2, tol=1e-5, planes=kept)
+    assert len(kept.offsets) > 10
+    for x in rng.normal(size=(50, 20)):
+        assert kept.model(x) <= risk.risk(x) + ROUNDING
+    cold = minimize_bundle(risk, 20, alpha=3e-3, tol=1e-5, start=first.coef)
+    warm = minimize_bundle(risk, 20, alpha=3e-3, tol=1e-5, start=first.coef, planes=kept)
+    assert warm.is_converged
+    assert warm.n_iter < cold.n_iter
+    assert warm.value == pytest.approx(cold.value, rel=2e-5)
+    assert warm.lower_bound <= cold.value
+    # A stronger penalty has the same planes.
+    back = minimize_bundle(risk, 20, alpha=1e-2, tol=1e-5, planes=kept)
+    assert back.value == pytest.approx(first.value, rel=2e-5)
+
+
+def test_the_gap_may_depend_on_the_rounds(rng):
+    risk = Hinges(rng, n_terms=200, n_features=20)
+    tols = {"tight": 1e-5, "wide": 0.2}
+    tight, wide = (minimize_bundle(risk, 20, alpha=1e-3, tol=tol) for tol in tols.values())
+    assert wide.n_iter < 20 < tight.n_iter
+    late = minimize_bundle(risk, 20, alpha=1e-3, tol=lambda n: 1e-5 if n < 20 else 0.2)
+    assert late.is_converged
+    assert late.n_iter == 20
+    assert "at most 0.2 of" in late.message
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_of_the_risk_do_not_matter(scale, rng):
     risk = Hinges(rng)
@@ -179,14 +208,14 @@ def test_units_of_the_risk_do_not_matter(scale, rng):
 
 def test_old_planes_are_dropped_and_the_run_still_converges(rng, monkeypatch):
     n_planes = []
-    program = bundle._simplex_program
+    program = planes.simplex_program
 
-    def counting(quadratic, linear):
+    def counting(quadratic, linear, start, tol):
         n_planes.append(len(linear))
-        return program(quadratic, linear)
+        return program(quadratic, linear, start, tol)
 
-    monkeypatch.setattr(bundle, "_simplex_program", counting)
-    monkeypatch.setattr(bundle, "_PATIENCE", 3)
+    monkeypatch.setattr(planes, "simplex_program", counting)
+    monkeypatch.setattr(planes, "_PATIENCE", 3)
     risk = Hinges(rng, n_terms=200, n_features=20)
     optimum = minimize_bundle(risk, 20, alpha=1e-3, tol=1e-5)
     assert optimum.is_converged
@@ -234,7 +263,7 @@ def test_ctrl_c_at_once_keeps_the_start():
 
 
 def test_a_failing_master_is_reported(rng, monkeypatch):
-    monkeypatch.setattr(bundle, "_simplex_program", lambda quadratic, linear: None)
+    monkeypatch.setattr(planes, "simplex_program", lambda *args: None)
     risk = Hinges(rng)
     optimum = minimize_bundle(risk, risk.n_features, alpha=1e-3)
     assert not optimum.is_converged

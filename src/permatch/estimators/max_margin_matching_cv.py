@@ -10,9 +10,10 @@ from permatch.estimators.max_margin_matching import MaxMarginMatching
 class MaxMarginMatchingCV(MatcherSearch, MaxMarginMatching):
     """`MaxMarginMatching` with alpha chosen by cross-validation or on a validation set.
 
-    Alphas are tried from strong to weak.  Each fit starts with the cutting planes of the
-    last one; ties go to the largest alpha.  The model is then fitted to all training
-    graphs, or to those given where a validation set, which never trains, has chosen.
+    Alphas are tried from strong to weak.  Each fit starts where the last one ended, with
+    its cutting planes, and ends after 100 rounds if a gap of 0.05 is reached; ties go to
+    the largest alpha.  The model is then fitted to `tol`: to all training graphs, or to
+    those given where a validation set, which never trains, has chosen.
 
     Parameters
     ----------

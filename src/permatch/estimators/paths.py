@@ -3,6 +3,7 @@
 They only have to be told apart, so they end sooner than a fit that is kept.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from permatch.optimizers import BaseOptimum
@@ -12,6 +13,9 @@ from permatch.optimizers import BaseOptimum
 _SHARE, _TIMES = 1e-3, 1e3
 # Gradients may be so many times as large as at the end of a fit.
 _STEEPER = 100.0
+# The duality gap of a fit on a path, as a fraction of its objective, if so many rounds do
+# not reach that of other fits.
+_GAP, _ROUNDS = 0.05, 100
 
 
 class Path(Protocol):
@@ -49,6 +53,11 @@ class WarmPath:
 def distance_on_path(tol: float) -> float:
     """Return how far from its optimum a fit on a path may end, as a share of its length."""
     return min(_SHARE, _TIMES * tol)
+
+
+def gap_on_path(tol: float) -> Callable[[int], float]:
+    """Return the duality gap at which a fit on a path ends after some rounds."""
+    return lambda n_rounds: tol if n_rounds < _ROUNDS else max(tol, _GAP)
 
 
 def steeper(options: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,13 @@ from permatch._shards import Passes, Shards
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.estimators.convergence import GapPercent, GradientPercent
-from permatch.estimators.paths import Path, WarmPath, distance_on_path, steeper
+from permatch.estimators.paths import (
+    Path,
+    WarmPath,
+    distance_on_path,
+    gap_on_path,
+    steeper,
+)
 from permatch.estimators.uncertainty.covariance import Derivatives
 from permatch.objectives.rank_losses import ObservedLoss
 from permatch.objectives.ranking import LinearRanking, spread_within_queries
@@ -23,6 +29,7 @@ from permatch.optimizers import (
     BundleOptimum,
     NewtonPath,
     Optimum,
+    Planes,
     minimize,
     minimize_bundle,
     minimize_newton,
@@ -130,6 +137,11 @@ class HingeProblem(LinearProblem):
             self.risk_and_subgradient, n_features, alpha=alpha, start=start, **options
         )
 
+    def path(self, options: dict[str, Any]) -> Path:
+        """Return what fits at one alpha after the other, by the planes of those before."""
+        more = {"tol": gap_on_path(options["tol"]), "planes": Planes(len(self.scale))}
+        return WarmPath(self, options | more)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MatchingProblem(LinearProblem):
@@ -168,7 +180,8 @@ class MarginProblem(MatchingProblem, HingeProblem):
         self, alpha: float, start: FloatArray | None, **options: Any
     ) -> BundleOptimum:
         """Return the best scaled coefficients at one alpha, with a certified gap."""
-        # The bundle solver draws to 0: it gets the distance from the prior.
+        # The bundle solver draws to 0: it gets the distance from the prior, and so do the
+        # planes that one fit hands on to the next.
         moved = replace(
             self,
             prior=np.zeros_like(self.prior),

@@ -12,6 +12,7 @@ from permatch.optimizers.lbfgs import (
 from permatch.optimizers.newton import minimize_newton
 from permatch.optimizers.newton_path import NewtonPath
 from permatch.optimizers.noisy import minimize_noisy
+from permatch.optimizers.planes import Planes
 
 __all__ = [
     "NEWTON",
@@ -20,6 +21,7 @@ __all__ = [
     "BundleOptimum",
     "NewtonPath",
     "Optimum",
+    "Planes",
     "check_solver",
     "minimize",
     "minimize_bundle",

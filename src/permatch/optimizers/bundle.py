@@ -21,8 +21,8 @@ The next point minimises the model with a pull towards the best point,
 
 which is the same dual with other offsets.  Without the pull, points oscillate where alpha
 is small, and ten times as many planes are needed.  The pull is halved when a step succeeds
-and doubled when it fails; when it leaves too little to gain, it is loosened, and the dual
-without it gives the lower bound.
+and rises a little when it fails; when it leaves too little to gain, it is loosened, and the
+dual without it gives the lower bound.
 
 References
 ----------
@@ -34,30 +34,24 @@ minimization", Mathematical Programming 46 (1990).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import clarabel
 import numpy as np
-from scipy import sparse
 
 from permatch._types import FloatArray
 from permatch.errors import PrecisionError
 from permatch.optimizers.lbfgs import BaseOptimum, History
-
-_clarabel: Any = clarabel  # compiled, and without stubs
+from permatch.optimizers.planes import Planes
 
 RiskAndSubgradient = Callable[[FloatArray], tuple[float, FloatArray]]
 
-# Planes without a share for so many rounds are dropped: they would only slow the next ones.
-_PATIENCE = 30
-# The interior-point solver never returns 0: a share below this fraction of the largest is.
-_NO_SHARE = 1e-7
-# Accuracy of the master, as a fraction of the objective: far below any useful gap.
-_MASTER_TOL = 1e-11
+# Accuracy of the master, as a fraction of the gap, and of the objective near its end.
+_MASTER_SHARE, _MASTER_TOL = 3e-2, 1e-11
 # A step goes well when it gains this fraction of what the model promised.
 _GOOD_STEP = 0.5
 # The pull is too strong when the model promises less than this fraction of the gap.
-_FAIR_PROMISE = 0.3
+_FAIR_PROMISE = 0.6
+# A step that fails brings a plane, which the next one profits from, so it takes little.
+_FIRMER = 1.2
 _LOWEST_PULL = 1e-3  # times alpha; as good as none
 
 
@@ -78,9 +72,10 @@ def minimize_bundle(
     n_features: int,
     *,
     alpha: float,
-    tol: float = 1e-3,
+    tol: float | Callable[[int], float] = 1e-3,
     max_iter: int = 1000,
     start: FloatArray | None = None,
+    planes: Planes | None = None,
     on_iteration: Callable[[dict[str, float]], None] | None = None,
 ) -> BundleOptimum:
     """Minimise a convex risk plus a quadratic penalty to a given duality gap.
@@ -88,10 +83,13 @@ def minimize_bundle(
     `risk_and_subgradient` takes a point (d,) and returns the risk, which must be convex and
     non-negative, and a subgradient (d,); `alpha`, above 0, is the strength of the penalty.
     `tol` is the gap between the value and its lower bound to reach, as a fraction of the
-    value; below 1e-8 it may not be reached.  Zero is always tried, besides `start`.
+    value, or a function to it from the number of rounds made; below 1e-8 it may not be
+    reached.  Zero is always tried, besides `start`.  `planes` are those that
+    another minimisation of the same risk has left; they are added to, so that a next one
+    may begin with them.
 
     Returns the best point seen, converged or not, also after Ctrl-C.  A round costs one or
-    two quadratic programs in as many variables as there are planes, usually fewer than 150,
+    two quadratic programs in as many variables as there are planes, usually fewer than 200,
     and one evaluation.
 
     Examples
@@ -106,20 +104,25 @@ def minimize_bundle(
     >>> optimum.coef.round(2), optimum.is_converged
     (array([2.]), True)
     """
-    run = _Run(risk_and_subgradient, n_features, alpha, on_iteration)
+    planes = Planes(n_features) if planes is None else planes
+    tol_after = tol if callable(tol) else lambda n_rounds: tol
+    run = _Run(risk_and_subgradient, planes, alpha, on_iteration)
     is_interrupted = False
     message = f"max_iter={max_iter} was reached"
     try:
         run.begin(start)
-        while run.gap > tol and run.n_iter < max_iter and not run.failure:
-            run.step(tol)
+        while run.gap > tol_after(run.n_iter) and run.n_iter < max_iter:
+            if run.failure:
+                break
+            run.step(tol_after(run.n_iter))
     except KeyboardInterrupt:
         is_interrupted = True
         message = "interrupted"
         run.end_with_best()
-    is_converged = run.gap <= tol
+    reached = tol_after(run.n_iter)
+    is_converged = run.gap <= reached
     if is_converged:
-        message = f"the duality gap is at most {tol:g} of the objective"
+        message = f"the duality gap is at most {reached:g} of the objective"
     elif run.failure:
         message = run.failure
     return BundleOptimum(
@@ -142,18 +145,18 @@ class _Run:
     def __init__(
         self,
         risk_and_subgradient: RiskAndSubgradient,
-        n_features: int,
+        planes: Planes,
         alpha: float,
         on_iteration: Callable[[dict[str, float]], None] | None,
     ) -> None:
         self.alpha = alpha
-        self.best = np.zeros(n_features)
+        self.best = np.zeros(planes.slopes.shape[1])
         self.value = np.inf
         self.lower_bound = 0.0
         self.n_iter = self.n_evaluations = 0
         self.failure = ""
         self.history = History(on_iteration)
-        self._planes = _Planes(n_features)
+        self._planes = planes
         self._pull = 0.0
         self._risk_and_subgradient = risk_and_subgradient
 
@@ -193,7 +196,7 @@ class _Run:
                 if value < before - _GOOD_STEP * promise:
                     self._pull /= 2.0
                 elif value >= before:
-                    self._pull *= 2.0
+                    self._pull *= _FIRMER
                 self._pull = max(self._pull, _LOWEST_PULL * self.alpha)
         if (self.value, self.lower_bound) != had:  # else it might go round in circles
             self._planes.end_round()
@@ -210,9 +213,12 @@ class _Run:
         """Return the point that minimises the model; its dual may raise the lower bound."""
         planes, strength = self._planes, self.alpha + pull
         offsets = planes.offsets + (pull / strength) * (planes.slopes @ self.best)
-        # In units of the objective the solver's tolerances mean the same at every scale.
-        shares = _simplex_program(
-            planes.gram / (strength * self.value), offsets / self.value
+        # In units of the objective tolerances mean the same at every scale.
+        shares = planes.share(
+            strength * self.value,
+            offsets / self.value,
+            max(_MASTER_SHARE * self.gap, _MASTER_TOL),
+            is_pulled=pull > 0.0,
         )
         if shares is None:
             self.failure = "the quadratic program solver failed"
@@ -220,7 +226,6 @@ class _Run:
         slope = shares @ planes.slopes
         dual = float(shares @ planes.offsets - slope @ slope / (2.0 * self.alpha))
         self.lower_bound = max(self.lower_bound, dual)
-        planes.note_shares(shares)
         return (pull * self.best - slope) / strength
 
     def _evaluate(self, point: FloatArray) -> float:
@@ -252,67 +257,3 @@ class _Run:
             gap=self.gap,
             evaluations=self.n_evaluations,
         )
-
-
-class _Planes:
-    """Planes below the risk: slopes (t, d), offsets (t,), and the products of the slopes.
-
-    The first is the plane 0, which is never dropped.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self.slopes = np.zeros((1, n_features))
-        self.offsets = np.zeros(1)
-        self.gram = np.zeros((1, 1))
-        self._n_idle = np.zeros(1, dtype=np.intp)
-
-    def add(self, slope: FloatArray, offset: float) -> None:
-        """Add a plane; the Gram matrix grows by a row and a column."""
-        self.slopes = np.vstack([self.slopes, slope])
-        self.offsets = np.append(self.offsets, offset)
-        products = self.slopes @ slope
-        gram = np.empty((len(products), len(products)))
-        gram[:-1, :-1] = self.gram
-        gram[-1] = gram[:, -1] = products
-        self.gram = gram
-        self._n_idle = np.append(self._n_idle, 0)
-
-    def model(self, point: FloatArray) -> float:
-        """Return the height of the highest plane over a point."""
-        return float(np.max(self.slopes @ point + self.offsets))
-
-    def note_shares(self, shares: FloatArray) -> None:
-        """Remember which planes a master problem used."""
-        # The plane 0 may hold nearly everything, so it sets no standard for the others.
-        has_share = shares > _NO_SHARE * np.max(shares[1:], initial=0.0)
-        self._n_idle[has_share] = 0
-
-    def end_round(self) -> None:
-        """Drop planes that have long been unused."""
-        self._n_idle[1:] += 1
-        is_kept = self._n_idle <= _PATIENCE
-        if not is_kept.all():
-            self.slopes = self.slopes[is_kept]
-            self.offsets = self.offsets[is_kept]
-            self.gram = self.gram[np.ix_(is_kept, is_kept)]
-            self._n_idle = self._n_idle[is_kept]
-
-
-def _simplex_program(quadratic: FloatArray, linear: FloatArray) -> FloatArray | None:
-    """Maximise ``<linear, x> - 1/2 x' quadratic x`` over the simplex; None on failure."""
-    size = len(linear)
-    settings = _clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _MASTER_TOL
-    solver = _clarabel.DefaultSolver(
-        sparse.csc_matrix(np.triu(quadratic)),
-        -linear,
-        sparse.csc_matrix(np.vstack([np.ones(size), -np.eye(size)])),
-        np.append(1.0, np.zeros(size)),
-        [_clarabel.ZeroConeT(1), _clarabel.NonnegativeConeT(size)],
-        settings,
-    )
-    # Whatever the solver says of its own success, any point of the simplex is a valid dual.
-    shares = np.maximum(np.array(solver.solve().x), 0.0)
-    total = shares.sum()
-    return shares / total if 0.0 < total < np.inf else None

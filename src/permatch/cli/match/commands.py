@@ -58,6 +58,7 @@ from permatch.cli.shared.steps import (
     written_if_interrupted,
 )
 from permatch.cli.shared.terminal import add, new_group, print_summary, standard_output
+from permatch.cli.shared.trees import TreeOptions
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
@@ -72,8 +73,9 @@ def main() -> None:
     Every row of the table is a pair of a left and a right node that may match:
     an invoice and a payment, two records of one person.  It has features, and
     where it is known, whether the pair matches.  A node has at most one
-    partner.  permatch learns one weight per feature and a score of staying
-    unmatched, and predicts the probability of every pair of new tables.
+    partner.  permatch learns one weight per feature, or boosted trees, and a
+    score of staying unmatched, and predicts the probability of every pair of
+    new tables.
 
     [bold]The table[/bold] has one row per candidate pair; others cannot match:
 
@@ -104,19 +106,20 @@ def fit(
         optional(
             "--valid",
             metavar="EDGES",
-            help="A second table, or folder: with --cv to choose alpha, otherwise only "
-            "reported.",
+            help="A second table, or folder: with --cv to choose alpha, for trees to end "
+            "the training, otherwise only reported.",
         ),
     ] = None,
     inference: Inference = None,
     *,
     penalty: Penalty,
     learner: Learner,
+    trees: TreeOptions,
     columns: Columns,
     elsewhere: Elsewhere,
     as_json: AsJson = False,
 ) -> None:
-    """Learn one weight per feature and write the model.
+    """Learn one weight per feature, or boosted trees, and write the model.
 
     [bold]The table[/bold] has a header and one row per candidate pair: the left
     and the right node, the label (1 if they match, 0 if not, empty if that is
@@ -124,6 +127,11 @@ def fit(
     features unless --features names them.  A node none of whose pairs matches
     is unmatched; where labels leave nodes unmatched, the score of staying
     unmatched is learned too.
+
+    With --model-kind trees the score of a pair is a sum of regression trees,
+    trained by the likelihood of whole matchings.  With --cv leaves and number of
+    trees are chosen; a --valid table alone ends the training when its likelihood
+    no longer rises.
 
     A table that does not fit in memory is a folder of Parquet files, sorted by
     graph: read from disk in every pass (--from-disk), or held by the workers of a
@@ -139,6 +147,8 @@ def fit(
       permatch match fit train.csv -m model.json --alphas evidence
       permatch match fit frames.csv -m model.json --cv --in-order --prior-coef -1
       permatch match fit train.csv -m model.json --inference sandwich
+      permatch match fit train.csv -m m.json --model-kind trees --valid valid.csv
+      permatch match fit train.csv -m m.json --model-kind trees --cv --leaves 4,8
       permatch match fit train.parquet -m model.json --features age,distance
       permatch match fit ids.csv -m m.json --left-column id_l --right-column id_r
       permatch match fit folder/ -m model.json --from-disk --jobs -1
@@ -146,7 +156,11 @@ def fit(
       permatch match fit folder/ -m m.json --from-disk --inference sandwich
       permatch match fit folder/ -m model.json --dask tcp://10.0.0.1:8786
     """
-    options = learner.options(penalty)
+    options = learner.options(penalty, trees)
+    if trees.is_trees:
+        elsewhere.refuse("trees learn from data in memory")
+        if inference is not None:
+            raise typer.BadParameter("--inference needs --model-kind linear.")
     is_search = penalty.cv or penalty.is_by_evidence
     if inference is not None and learner.estimator != "map":
         raise typer.BadParameter("--inference needs --estimator map.")
@@ -190,10 +204,10 @@ def fit(
             "feature_names": table.feature_names,
             "attributes": {"columns_": columns_of(table, read_as)},
         }
-        if penalty.cv and held_out is not None:
+        if (penalty.cv or trees.is_trees) and held_out is not None:
             more["validation"] = (held_out.graphs, held_out.matchings)
-        kind = find_estimator("match", learner.estimator, is_search=is_search)
-        model = kind(**options)
+        how = {"is_search": is_search, "kind": trees.kind}
+        model = find_estimator("match", learner.estimator, **how)(**options)
         seconds = fit_and_save(model, model_file, data.graphs, data.matchings, **more)
     with written_if_interrupted(model_file):
         if inference is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from permatch._estimators import find_estimator
+from permatch._estimators import Kind, find_estimator
 from permatch.cli.match.options import Columns, Decision, Edges, Learner, NoProbabilities
 from permatch.cli.match.report import describe_evaluation
 from permatch.cli.match.steps import (
@@ -31,6 +31,7 @@ from permatch.cli.shared.steps import (
     fit_model,
     nothing_written_if_interrupted,
 )
+from permatch.cli.shared.trees import TreeOptions
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
@@ -65,6 +66,7 @@ def cv(
     folds: Folds,
     no_probabilities: NoProbabilities = False,
     *,
+    trees: TreeOptions,
     decision: Decision,
     columns: Columns,
     as_json: AsJson = False,
@@ -73,27 +75,28 @@ def cv(
 
     The graphs of a labelled table are split at random; a table with fewer
     graphs than folds is split by connected component.  Each part is the test
-    part once, the next one chooses alpha, the others train; with --alpha all
-    others train.  With --in-order the parts keep the order of the table, and
-    only graphs before the test part train and choose alpha.  The test part is
-    measured as by permatch match evaluate: precision, recall and F1 of the
-    links, Hamming loss, log-likelihood per graph, the expected calibration
-    error (ECE) over pairs of probability 0.05 or more, and how sure the most
-    probable partners are next to how often they are right.  No model is
-    written: that is for fit, on the whole table.  Ctrl-C reports the folds that
-    are finished.
+    part once, the next one chooses alpha (for trees, leaves and their number),
+    the others train; with --alpha all others train.  With --in-order the parts
+    keep the order of the table, and only graphs before the test part train and
+    choose.  The test part is measured as by permatch match evaluate: precision,
+    recall and F1 of the links, Hamming loss, log-likelihood per graph, the
+    expected calibration error (ECE) over pairs of probability 0.05 or more, and
+    how sure the most probable partners are next to how often they are right.  No
+    model is written: that is for fit, on the whole table.  Ctrl-C reports the
+    folds that are finished.
 
     [bold]Examples[/bold]
 
       permatch match cv train.csv
       permatch match cv train.csv --folds 4 --jobs -1 --out folds.csv
       permatch match cv train.csv --estimator max-margin --alphas 10,1,0.1
+      permatch match cv train.csv --model-kind trees --leaves 4,8,16
       permatch match cv train.csv --alpha 0.01 --decode bayes --false 5
       permatch match cv frames.csv --in-order --prior-coef -1
       permatch match cv train.csv --alpha 0.01 --json | python -m json.tool
     """
     decision.check(has_probabilities=not no_probabilities)
-    options = learner.options(folds.penalty())
+    options = learner.options(folds.penalty(), trees)
     with nothing_written_if_interrupted():
         if folds.out is not None:
             check_target(folds.out, "--out", edges)
@@ -109,12 +112,13 @@ def cv(
             splits = shuffled_splits(*told, learner.seed, is_search=folds.is_search)
         note_parts(table, things)
         options["unmatched"] = _find_unmatched(table, learner.unmatched)
-        method = Method(learner.estimator, options, decision, not no_probabilities)
+        how = learner.estimator, trees.kind, options
+        method = Method(*how, decision, not no_probabilities)
         rows = run_folds(splits, lambda split: method.run(table, split))
         report_folds(
             {
                 "edges": edges,
-                "estimator": learner.estimator,
+                "estimator": trees.name(learner.estimator),
                 "is_search": folds.is_search,
                 "split_by": things,
                 "decode": decision.words,
@@ -132,6 +136,7 @@ class Method:
     """A way to learn and to decide."""
 
     estimator: str
+    made_by: Kind
     options: dict[str, Any]
     decision: Decision
     has_probabilities: bool
@@ -144,8 +149,8 @@ class Method:
         if is_search:
             held_out = table.take(split.validation)
             more["validation"] = (held_out.graphs, held_out.matchings)
-        kind = find_estimator("match", self.estimator, is_search=is_search)
-        model = kind(**self.options)
+        how = {"is_search": is_search, "kind": self.made_by}
+        model = find_estimator("match", self.estimator, **how)(**self.options)
         told = {"is_shown": False, "is_told": split.name == "1"}  # the others are alike
         if fit_model(model, train.graphs, train.matchings, **told, **more):
             raise KeyboardInterrupt

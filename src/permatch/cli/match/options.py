@@ -25,6 +25,7 @@ from permatch.cli.shared.options import (
     optional,
     split_names,
 )
+from permatch.cli.shared.trees import TreeOptions, refuse_penalty
 
 #: Largest seed that scikit-learn's folds take.
 MAX_SEED = 2**32 - 1
@@ -215,12 +216,12 @@ class Learner:
         Literal["hamming", "log-likelihood"] | None,
         optional(
             "--scoring",
-            help="Criterion to choose alpha by. Default: log-likelihood; max-margin: "
-            "hamming.",
+            help="Criterion to choose alpha by, or leaves and trees. Default: "
+            "log-likelihood; max-margin: hamming.",
         ),
     ] = None
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the folds.")
+        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of folds and trees.")
     ] = 0
     estimator: Annotated[str, estimator_option("match", help="The estimator.")] = "map"
     unmatched: Annotated[
@@ -269,8 +270,12 @@ class Learner:
     ] = None
     jobs: Jobs = 1
 
-    def options(self, penalty: Penalty) -> dict[str, Any]:
+    def options(self, penalty: Penalty, trees: TreeOptions) -> dict[str, Any]:
         """Return the parameters of the estimator."""
+        if trees.is_trees:
+            self._check_for_trees()
+            refuse_penalty(penalty.alpha, penalty.alphas)
+        tree_values = trees.values("match", self.estimator, is_search=penalty.cv)
         is_margin = self.estimator == "max-margin"
         is_bounded = self.non_negative or self.non_positive
         penalty.check_evidence(self.estimator, "map")
@@ -291,7 +296,9 @@ class Learner:
             raise typer.BadParameter(wrong)
         options: dict[str, Any] = {"engine": self.engine, "n_jobs": self.jobs}
         options["unmatched"] = self.unmatched
-        options |= penalty.values()
+        options |= penalty.values() | tree_values
+        if trees.is_trees:
+            options["random_state"] = self.seed
         if self.max_iter is not None:
             options["max_iter"] = self.max_iter
         if self.prior_coef is not None:
@@ -306,3 +313,15 @@ class Learner:
             scoring = self.scoring or ("hamming" if is_margin else "log-likelihood")
             options["scoring"] = scoring.replace("-", "_")
         return options
+
+    def _check_for_trees(self) -> None:
+        """Refuse options that trees do not have."""
+        given = {
+            "--non-negative": self.non_negative,
+            "--non-positive": self.non_positive,
+            "--prior-coef": self.prior_coef is not None,
+            "--max-iter": self.max_iter is not None,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise typer.BadParameter(f"{name} has no effect with --model-kind trees.")

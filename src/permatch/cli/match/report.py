@@ -18,6 +18,12 @@ from permatch.cli.shared.report import (
     plural,
     show_path,
 )
+from permatch.cli.shared.trees import (
+    add_growth,
+    describe_trees,
+    show_trees,
+    size_in_words,
+)
 
 if TYPE_CHECKING:
     from permatch.datasets import EdgeTable
@@ -59,7 +65,9 @@ def describe_parts(
     model: Any, path: str, seconds: float, held_out: tuple[Any, Any] | None = None
 ) -> dict[str, Any]:
     """Collect the results of a fit to data that do not fit in memory."""
-    summary = describe_model(model, model.feature_names_, path, seconds) | {
+    is_trees = hasattr(model, "trees_")
+    describe = describe_trees if is_trees else describe_model
+    summary = describe(model, model.feature_names_, path, seconds) | {
         "engine": str(model.engine),
         "n_features": model.n_features_in_,
         "unmatched": model.unmatched_,
@@ -70,7 +78,7 @@ def describe_parts(
     report = getattr(model, "engine_report_", None)
     if report is not None:
         summary["engine_report"] = {name: _plain(value) for name, value in report.items()}
-    if "path" in summary:
+    if "path" in summary and not is_trees:
         summary["path_evaluations"] = int(model.cv_results_["n_evaluations"].sum())
     return summary
 
@@ -93,10 +101,10 @@ def _describe_graphs(table: "EdgeTable") -> dict[str, Any]:
 
 def show_fit(console: Console, summary: dict[str, Any]) -> None:
     """Print the summary of a fit for people."""
-    table = facts()
+    table, is_trees = facts(), "importances" in summary
+    size = size_in_words(summary) if is_trees else f"alpha {summary['alpha']:g}"
     model = (
-        f"{summary['model']}: {summary['estimator']}, alpha {summary['alpha']:g}, engine "
-        f"{summary['engine']}"
+        f"{summary['model']}: {summary['estimator']}, {size}, engine {summary['engine']}"
     )
     table.add_row("model", Text(model))
     if "n_graphs" in summary:  # not of data in parts
@@ -113,7 +121,7 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
         n_nodes = summary["n_left"], summary["n_right"]
         words = unmatched_in_words(summary["expected_unmatched"], n_nodes, "node")
         table.add_row("", words[0].lower() + words[1:-1])
-    add_ending(table, summary)
+    (add_growth if is_trees else add_ending)(table, summary)
     if "hamming_loss" in summary:
         loss = percent(summary["hamming_loss"])
         table.add_row("Hamming loss", f"{loss} of training nodes")
@@ -128,11 +136,14 @@ def show_fit(console: Console, summary: dict[str, Any]) -> None:
     if "path" in summary:
         name = summary["scoring"].replace("_", "-")
         where = f"{summary['n_splits']} folds" if summary["n_splits"] > 1 else "validation"
-        words = f"{name} of {where}"
+        title = f"{name} of {where}"
         if name == "log-evidence":
-            words = "by evidence, which holds no graphs out"
-        title = f"{words}, {summary['path_evaluations']} evaluations"
-    show_path(console, summary, title)
+            title = "by evidence, which holds no graphs out"
+        if is_trees:
+            title = f"minus {title}" if name == "hamming" else title
+        else:
+            title += f", {summary['path_evaluations']} evaluations"
+    (show_trees if is_trees else show_path)(console, summary, title)
 
 
 def _unmatched_in_words(summary: dict[str, Any]) -> str:

@@ -184,7 +184,7 @@ def describe_trees(
             for name, share, gain, n in zip(names, shares, gains, counts, strict=True)
         ],
     }
-    if not math.isnan(model.best_score_):
+    if not math.isnan(getattr(model, "best_score_", math.nan)):
         summary |= {"score": float(model.best_score_), "scoring": str(model.scoring)}
     if hasattr(model, "cv_results_"):
         results = model.cv_results_
