@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_refused(model, tmp_path, monkeypatch):
         )
 
     zeros = np.zeros(0, dtype=np.int64)
-    put(Tree(zeros, zeros * 1.0, zeros * 1.0, zeros, zeros, np.array([1e39])))
+    put(Tree(zeros, zeros * 1.0, zeros * 1.0, zeros, zeros, np.array([1e39]), zeros * 1.0))
     for method in ("to_onnx", "to_solr", "to_elasticsearch"):
         with pytest.raises(InvalidOptionError, match="leaves of trees to export must fit"):
             getattr(model, method)(tmp_path / "model")
@@ -169,6 +169,7 @@ def test_what_does_not_fit_is_refused(model, tmp_path, monkeypatch):
         -1 - np.arange(n),
         chain,
         np.zeros(n + 1),
+        np.zeros(n),
     )
     put(deep)
     for method in ("to_solr", "to_elasticsearch"):

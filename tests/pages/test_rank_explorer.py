@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from permatch.boosting import BoostedRankMatch
 from permatch.estimators import DORM, RankMatch
 from permatch.pages import rank_explorer
 from permatch.pages.explorer_page import percent
@@ -253,6 +254,40 @@ def test_slider_table_and_pointer(page, view, tmp_path, request):
             text = shows(3)
         last = view.distribution.marginals[view.order[3], -1]
         assert f"At rank {N_DOCUMENTS} with probability {percent(last)}." in text
+        assert driver.get_log("browser") == []
+
+
+@pytest.fixture(scope="module")
+def tree_page(lists, tmp_path_factory):
+    pytest.importorskip("lightgbm", reason="grows trees (extra 'boosting')")
+    path = tmp_path_factory.mktemp("page") / "trees.html"
+    model = BoostedRankMatch(num_leaves=4, n_rounds=20, min_data_in_leaf=5)
+    view = view_of(model, lists)
+    rank_page(view).write(path)
+    return path, view
+
+
+def test_the_splits_of_trees_are_in_the_data(tree_page, view):
+    _, seen = tree_page
+    assert rank_data(view)["moves"] is None
+    moves = rank_data(seen)["moves"]
+    assert moves == [seen.moves[i] for i in seen.order]
+    assert all(0 < len(own) <= 12 for own in moves)
+
+
+@needs_browser
+def test_splits_in_a_browser(tree_page, tmp_path):
+    path, seen = tree_page
+    with open_page(path, tmp_path, 360) as driver:
+        rows = driver.find_elements("css selector", "#document-table tbody tr")
+        driver.execute_script("arguments[0].click()", rows[1])
+        tables = driver.find_elements("css selector", "#details table")
+        first = seen.moves[seen.order[1]][0]
+        words = tables[1].find_element("css selector", "tbody tr").text
+        assert seen.features[first.feature] in words
+        assert ("above" if first.is_above else "at most") in words
+        assert violations(driver) == []
+        assert sticks_out(driver) <= 0
         assert driver.get_log("browser") == []
 
 

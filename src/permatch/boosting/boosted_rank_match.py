@@ -13,6 +13,7 @@ from permatch._validation import check_jobs
 from permatch.boosting.base import BoostedModel
 from permatch.boosting.rank_objective import ListLoss
 from permatch.boosting.serving import add_trees, elasticsearch_model, solr_model
+from permatch.boosting.splits import Move, find_moves
 from permatch.boosting.tree_text import read_trees
 from permatch.boosting.trees import Judge
 from permatch.estimators.inputs import query_ids
@@ -263,6 +264,10 @@ class BoostedRankMatch(BoostedModel, RankingLaw):
 
     def _contributions(self, documents: Any) -> FloatArray:
         return self._tree_contributions(documents)[:, :-1]
+
+    def _moves(self, documents: Any, n_most: int) -> list[list[Move]]:
+        """Return the splits that moved each of some scaled documents most."""
+        return find_moves(read_trees(self.trees_.text), documents, n_most)
 
     def _add_scores(self, graph: OnnxGraph, features: str) -> str:
         return add_trees(graph, features, read_trees(self.trees_.text))

@@ -101,6 +101,8 @@ class Tree:
         The children: a later inner node, or a leaf as -1 - leaf.
     values : ndarray of shape (n + 1,)
         The leaves.
+    expected : ndarray of shape (n,)
+        What an inner node would add to the score if it were a leaf.
     """
 
     features: IntArray
@@ -109,6 +111,7 @@ class Tree:
     left: IntArray
     right: IntArray
     values: FloatArray
+    expected: FloatArray
 
 
 def read_trees(text: str) -> list[Tree]:
@@ -124,8 +127,9 @@ def read_trees(text: str) -> list[Tree]:
         own = (values(name) for name in ("split_feature", "left_child", "right_child"))
         features, left, right = (numbers.astype(np.int64) for numbers in own)
         reals = values("threshold"), values("split_gain")
+        expected = values("internal_value")
         leaves = _real(tree, "leaf_value", n_inner + 1)
-        found.append(Tree(features, *reals, left, right, leaves))
+        found.append(Tree(features, *reals, left, right, leaves, expected))
     return found
 
 

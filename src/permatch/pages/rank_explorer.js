@@ -46,7 +46,13 @@ const describe = ({ place, rank }) => {
     const share = pushes[place * d + k];
     return { name, share, cells: [number(values[place * d + k], 3), signed(share)] };
   });
-  tell(words, contributionTable("Contribution of each feature, relative to the mean of the list", ["feature", "value", "contribution"], rows));
+  const parts = [contributionTable("Contribution of each feature, relative to the mean of the list", ["feature", "value", "contribution"], rows)];
+  if (data.moves) {
+    const splits = data.moves[place].map(([feature, threshold, isAbove, share]) => ({
+      name: data.features[feature], share, cells: [`${isAbove ? "above" : "at most"} ${number(threshold, 3)}`, signed(share)] }));
+    parts.push(contributionTable("Splits of the trees that moved it most, relative to the documents before each split", ["split by", "side", "moved by"], splits));
+  }
+  tell(words, ...parts);
 };
 
 const rowHeight = Math.max(3, Math.min(22, 1400 / n));

@@ -23,6 +23,8 @@ from permatch.ranking_distribution import RankingDistribution
 #: Most documents that a page shows.
 MAX_DOCUMENTS = 1000
 _FIRST_TOP = 10
+#: Splits of trees that are shown of a document.
+_MOST_SPLITS = 12
 #: Of a document's ranks, the share between the ends of the range shown.
 _RANGE = 0.8
 
@@ -35,6 +37,8 @@ class RankView:
     mean over the list; both are (n, d).  `distribution` is None for models that only score.
     `best` has the intervals of the probability of the best level, and what they are called,
     for models that know how sure their weights are, where probabilities are exact.
+    `moves` are, for models of trees, the splits that moved each document most, the largest
+    first: feature, threshold, whether the document is above it, and how far it was moved.
     """
 
     name: str
@@ -48,6 +52,7 @@ class RankView:
     model: str
     scaling: str | None
     best: tuple[FloatArray, FloatArray, str] | None = None
+    moves: list[list[Any]] | None = None
 
     @property
     def order(self) -> IntArray:
@@ -69,6 +74,7 @@ def rank_view(
         scaled = scale_within_queries(values, ends, model.scaling)
     parts = model._contributions(scaled)
     find_distribution = getattr(model, "distribution", None)
+    find_moves = getattr(model, "_moves", None)
     names = model.feature_names_ or [f"feature {k + 1}" for k in range(values.shape[1])]
     law = None if find_distribution is None else find_distribution(values)
     return RankView(
@@ -83,6 +89,7 @@ def rank_view(
         model=type(model).__name__,
         scaling=model.scaling,
         best=_intervals(values, model, law),
+        moves=None if find_moves is None else find_moves(scaled, _MOST_SPLITS),
     )
 
 
@@ -115,6 +122,7 @@ def rank_data(view: RankView) -> dict[str, Any]:
         "scores": pack(view.scores[order], np.float64),
         "values": pack(view.values[order]),
         "pushes": pack(view.pushes[order]),
+        "moves": None if view.moves is None else [view.moves[i] for i in order],
         "levels": levels,
     }
 
@@ -149,10 +157,11 @@ def rank_page(view: RankView) -> ExplorerPage:
     if law is not None:
         _add_ranks(page, view, law)
     _add_documents(page, view)
+    what = "features and splits" if view.moves else "features"
     page.close_charts(
         "Details",
         "Point at a bar, cell or row, or select one with the Tab and arrow keys, to see "
-        "which features moved the document up or down.",
+        f"which {what} moved the document up or down.",
     )
     return page
 
@@ -253,7 +262,8 @@ def _add_documents(page: ExplorerPage, view: RankView) -> None:
     if view.scaling is not None:
         page.add_text(
             f"The model scales every feature within the list ({view.scaling}); the values "
-            "shown are those in the file."
+            "shown are those in the file"
+            + (", thresholds those of scaled values." if view.moves else ".")
         )
 
 
