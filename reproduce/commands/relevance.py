@@ -85,7 +85,7 @@ def _report(console: Console, found: dict[str, Any]) -> None:
     for heading in ("lists", "grade", "probabilities"):
         table.add_column(heading, no_wrap=True)
     for heading in ("calibration error", "Brier score", "log-loss", "error, pooled"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for line in found["summary"]:
         cells = []
         for name in NAMES:

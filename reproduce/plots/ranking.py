@@ -156,7 +156,7 @@ def ndcg_panels(lines: Lines, figure: "Figure", *, is_stacked: bool = False) -> 
     figure.clear()
     panels = _panels(found)
     grid = (len(panels), 1) if is_stacked else (1, len(panels))
-    every = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).ravel()
+    every = list(figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).flat)
     for axes, (title, chosen) in zip(every, panels.items(), strict=True):
         ndcg_curves(chosen, axes)
         axes.set_title(title, fontsize="medium")

@@ -74,8 +74,8 @@ def test_hamming_loss_may_choose(data):
 
 def test_one_graph_is_split_by_its_nodes(rng):
     n = 60
-    left, right = np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n)
-    right[::4] = np.arange(n)
+    left, right = np.repeat(np.arange(n), 3), rng.integers(0, n, 3 * n)
+    right[::3] = np.arange(n)
     _, first = np.unique(left * n + right, return_index=True)
     left, right = left[first], right[first]
     features = rng.normal(size=(len(left), 2)) + 2.0 * (left == right)[:, None]
