@@ -128,6 +128,28 @@ def test_entropy_of_large_scores_is_that_of_their_differences(size):
     assert moved.item() == pytest.approx(wanted.item(), abs=1e-9)
 
 
+def test_entropy_of_large_scores_with_one_likely_matching_is_0():
+    torch.manual_seed(0)
+    scores, mask = 1e17 * torch.randn(5, 4, 4).double(), torch.ones(5, 4, 4).bool()
+    mask[:, 3] = mask[:, :, 3] = mask[0, 2] = False
+    for given in ((scores,), (scores, 0.0, 1e16), (scores, None, None, mask)):
+        entropy = permatch.nn.MatchingDistribution(*given).entropy()
+        assert entropy.tolist() == [0.0] * 5
+
+
+def test_entropy_that_cannot_be_told_is_refused():
+    # A ring of two matchings of equal scores, which no single row or column shows.
+    size = 14
+    left, right = 2.0 ** torch.randint(
+        30, 46, (2, size), dtype=torch.float64, generator=torch.manual_seed(0)
+    )
+    on_ring = torch.eye(size).bool() | torch.eye(size).bool().roll(1, dims=1)
+    scores = torch.where(on_ring, left[:, None] - right, -torch.inf)
+    words = "scores that are not too large for double precision; .* Scale the scores down"
+    with pytest.raises(InvalidOptionError, match=words):
+        permatch.nn.MatchingDistribution(scores).entropy()
+
+
 def test_entropy_of_large_scores_has_a_gradient():
     small = torch.tensor([[1.0, 2.0], [0.0, 4.0]], dtype=torch.float64)
 

@@ -1,7 +1,8 @@
 """The entropy of matchings, also of scores so large that their sums have no digits left.
 
 Where the two numbers that an entropy is the difference of are large, the scores are reduced
-first: a number off every row and column leaves the distribution as it is.
+first: a number off every row and column leaves the distribution as it is, and so does
+leaving out what has probability 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PLAIN = 1e6
 # Entropies that may be off by more are refused.
 _TOLERANCE = 1e-6
 # Rows and columns in turn.
-_N_ROUNDS = 3
+_N_ROUNDS = 8
 
 
 def entropies(batch: Batch, found: Inference) -> Tensor:
@@ -29,13 +30,13 @@ def entropies(batch: Batch, found: Inference) -> Tensor:
     is_hidden = is_hidden or torch._C._are_functorch_transforms_active()
     if not is_hidden and _largest(batch) <= _PLAIN:
         return _difference(batch, found)[0]
-    reduced = _reduced(batch)
+    reduced = _reduced(_possible(batch, found))
     value, size = _difference(reduced, infer_batch(reduced))
     if not is_hidden and (size.detach() * 2.0**-52 > _TOLERANCE).any():
         raise InvalidOptionError(
-            "the entropy needs scores whose likely matchings can be told apart in double "
-            f"precision; after reduction they still reach {size.detach().max().item():.3g}. "
-            "Scale the scores down."
+            "the entropy needs scores that are not too large for double precision; with "
+            "as much as possible taken off rows and columns they still add up to "
+            f"{size.detach().max().item():.3g}. Scale the scores down."
         )
     return value
 
@@ -64,6 +65,27 @@ def _largest(batch: Batch) -> float:
     return max(sizes, default=0.0)
 
 
+def _possible(batch: Batch, found: Inference) -> Batch:
+    """Return the distribution without what has probability 0, except for padding."""
+    shown = batch.is_edge, batch.is_left, batch.is_right
+    scores, left, right = (
+        torch.where(_is_left_out(p.reshape(values.shape), own), -torch.inf, values)
+        for values, p, own in zip(batch.tables, found[1:], shown, strict=True)
+    )
+    return _replaced(batch, scores, left, right)
+
+
+def _is_left_out(p: Tensor, is_shown: Tensor | None) -> Tensor:
+    return p == 0.0 if is_shown is None else (p == 0.0) & is_shown
+
+
+def _replaced(batch: Batch, scores: Tensor, left: Tensor, right: Tensor) -> Batch:
+    """Return a batch with other scores; squares all of whose nodes must be matched stay."""
+    if batch.left is None or batch.right is None:
+        return batch._replace(scores=scores)
+    return batch._replace(scores=scores, left=left, right=right)
+
+
 def _reduced(batch: Batch) -> Batch:
     """Return the same distribution with scores near 0 where matchings are likely."""
     scores, left, right = batch.tables
@@ -74,9 +96,7 @@ def _reduced(batch: Batch) -> Batch:
         scores, left = scores - rows[:, :, None], left - rows
         columns = _finite(torch.maximum(scores.amax(dim=1), right).detach())
         scores, right = scores - columns[:, None, :], right - columns
-    if batch.left is None or batch.right is None:
-        return batch._replace(scores=scores)
-    return batch._replace(scores=scores, left=left, right=right)
+    return _replaced(batch, scores, left, right)
 
 
 def _finite(values: Tensor) -> Tensor:
