@@ -39,8 +39,10 @@ def house_protocols(
 
     In the experiment 'house', every test frame has neighbours that were learned
     from.  Here training, validation and test pairs also follow each other in
-    time without a common frame (early-late), are near each other in training and
-    far apart in testing (near-far), or show other landmarks (new-landmarks).
+    time without a common frame (early-late; at gaps of 50 and 90 as blocks of
+    pairs, left frames of the test before right frames learned from), are near
+    each other in training and far apart in testing (near-far), or show other
+    landmarks (new-landmarks).
 
     Compared are unweighted features, MAP and max-margin drawn to zero and to the
     unweighted score (prior_coef=-1), MAP without positive weights, and boosted

@@ -36,8 +36,8 @@ RULE = (
     "section says otherwise. They are taken over repeats, test queries or test pairs, as "
     "each section says; where over two of these, the wider one counts. Where repeats may "
     "end at any of several looks, the intervals are wider, as the section says. A single "
-    "value has no interval and decides nothing, and nor do two that are equal. What is "
-    "told beside a claim has no part in its verdict. The program applies these rules; "
+    "value has no interval and decides nothing, and nor do values that are all equal. What "
+    "is told beside a claim has no part in its verdict. The program applies these rules; "
     "nobody chooses a verdict."
 )
 
@@ -159,14 +159,14 @@ def effect_of(
     Returns
     -------
     Effect
-        With an infinite interval if there is a single value, or two that are equal: their
-        spread would be no estimate of anything.
+        With an infinite interval if there is a single value, or all are equal but for
+        rounding: their spread would be no estimate of anything.
     """
     n = len(values)
     over = f"{n} {noun}" if n == 1 else f"{n} {_plural(noun)}"
     mean = float(np.mean(values))
     spread = float(np.std(values, ddof=1)) if n > 1 else inf
-    if n == 2 and spread <= _ROUNDING * float(np.max(np.abs(values))):
+    if n > 1 and spread <= _ROUNDING * float(np.max(np.abs(values))):
         spread = inf
     return from_error(what, mean, spread / sqrt(n), n - 1, over, level)
 

@@ -2,7 +2,9 @@
 
     in-turn           as in `cmu_house`: neighbours of every test frame are learned from
     early-late        early frames to learn from, the following ones to choose alpha by,
-                      late ones to test on; no frame in two parts
+                      late ones to test on; no frame in two parts.  At gaps of 50 and 90
+                      the film is too short, and only blocks of pairs follow each other:
+                      left frames of the test lie before right frames learned from
     early-late-mixed  the same test pairs; early and following pairs are dealt to learning
                       and choosing in turn, so that alpha is chosen on neighbours
     near-far          early frames a few apart to learn from, the following ones as near to
@@ -247,7 +249,8 @@ def frames_of(protocol: str, n_frames: int, gap: int, near: int) -> dict[str, Fr
     -----
     Early-late needs three parts without a common frame.  They are thirds of the film or,
     where frames are so far apart that this leaves fewer pairs, thirds of those pairs whose
-    first frames all come before any second one.
+    first frames all come before any second one; those of the test then come before the
+    second ones of training.
     """
     if protocol == "near-far":
         cuts = [0, *(round(cut * n_frames) for cut in _CUTS), n_frames]

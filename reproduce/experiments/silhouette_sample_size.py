@@ -40,6 +40,17 @@ KEY = ("config", "repeat", "n", "method")
 _SCHEMA = 3
 
 
+#: The trees of the first rows that have any, as they are named there: not at all.  Never
+#: changed, also when those of `TreeGrid` by default are.
+_FIRST_TREES = TreeGrid(
+    leaf_counts=(8,),
+    are_falling=(True, False),
+    learning_rate=0.1,
+    n_rounds=300,
+    patience=20,
+)
+
+
 @dataclass(frozen=True)
 class Config(Setup):
     """What the experiment depends on: what is drawn and tried, and how often.
@@ -143,7 +154,7 @@ class Config(Setup):
             options["image"] = hashlib.sha256(Path(self.image).read_bytes()).hexdigest()
         options["others"] = None
         # Rows are older than the trees, which change none of them.
-        if self.trees == TreeGrid():
+        if self.trees == _FIRST_TREES:
             options.pop("trees")
         if self.protocol == "other-silhouette":
             options["others"] = digest(self.others, self.image)

@@ -73,14 +73,15 @@ def test_a_single_value_decides_nothing():
     assert from_error("x", 1.0, inf, 6, "7 test pairs").side == 0
 
 
-def test_two_equal_values_decide_nothing_three_do():
+def test_equal_values_have_no_interval_and_decide_nothing():
     assert effect_of([0.2, 0.2], "x").side == 0
     assert effect_of([0.3 - 0.1, 0.2], "x").side == 0  # equal but for rounding
     assert effect_of([-0.2, -0.2], "x").side == 0
     assert effect_of([0.2, 0.21], "x").side == 1
-    assert effect_of([0.2, 0.2, 0.2], "x").side == 1
-    assert effect_of([-0.2, -0.2, -0.2], "x").side == -1
-    assert effect_of([0.0, 0.0, 0.0], "x").side == 0
+    for values in ([0.2] * 3, [-0.2] * 3, [0.0] * 27, [0.3 - 0.1, 0.2, 0.2]):
+        effect = effect_of(values, "x")
+        assert (effect.low, effect.high, effect.side) == (-inf, inf, 0)
+        assert "without an interval" in explain([effect])
 
 
 @pytest.mark.parametrize(("p_holm", "side"), [(0.3, 0), (0.05, 0), (0.04, 1), (None, 1)])

@@ -407,6 +407,38 @@ def test_a_file_without_labels(table, folder):
         pm.MAPMatching().fit(dask.dataframe.read_parquet(folder))
 
 
+def test_a_column_with_two_roles(table, folder):
+    words = r"a column must have one role; 'left' was given two"
+    with dask.config.set(scheduler="synchronous"):
+        for source in (folder, on_dask(table, 3)):
+            for named, features in (
+                ({"right": "left"}, None),
+                ({"label": "left"}, None),
+                ({"graph": "left"}, None),
+                ({}, ["x0", "left"]),
+            ):
+                with pytest.raises(TableError, match=words):
+                    pm.MAPMatching().fit(source, named, feature_names=features)
+
+
+def test_what_is_no_folder_of_parquet_files(table, tmp_path):
+    table.to_csv(tmp_path / "table.csv")
+    wanted = "must be a folder of Parquet files; it "
+    with pytest.raises(TableError, match=wanted + "is a file"):
+        pm.MAPMatching().fit(tmp_path / "table.csv")
+    with pytest.raises(TableError, match=wanted + r"holds table\.csv"):
+        pm.MAPMatching().fit(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TableError, match="must hold Parquet files; it holds none"):
+        pm.MAPMatching().fit(tmp_path / "empty")
+
+
+def test_a_key_that_names_no_column(table, folder):
+    model = pm.MAPMatching().fit(folder)
+    with pytest.raises(InvalidOptionError, match=r"no other keys .*; got 'lable'\."):
+        model.score(folder, {"lable": "label"})
+
+
 def test_bad_tables(table, tmp_path):
     def refused(bad, error, message, model=None, **more):
         folder = tmp_path / f"in{len(list(tmp_path.iterdir()))}"

@@ -112,6 +112,65 @@ def test_expand_says_what_fits(shape):
         d.expand(shape)
 
 
+@pytest.mark.parametrize("size", [1e5, 1e9, 1e17, -1e17])
+def test_entropy_of_large_scores_is_that_of_their_differences(size):
+    torch.manual_seed(0)
+    scores = torch.zeros(2, 2, dtype=torch.float64) + size
+    found = permatch.nn.MatchingDistribution(scores).entropy()
+    assert found.item() == pytest.approx(np.log(2.0), abs=1e-9)
+    free = permatch.nn.MatchingDistribution(scores, size / 2.0, size / 2.0).entropy()
+    assert free.item() == pytest.approx(np.log(7.0), abs=1e-9)
+    # Rows and columns off by different numbers, far from each other.
+    small = torch.randint(-2, 3, (4, 4)).double()
+    rows = 2.0 ** torch.arange(37, 41)[:, None]
+    moved = permatch.nn.MatchingDistribution(small + rows - rows.T).entropy()
+    wanted = permatch.nn.MatchingDistribution(small).entropy()
+    assert moved.item() == pytest.approx(wanted.item(), abs=1e-9)
+
+
+def test_entropy_of_large_scores_with_one_likely_matching_is_0():
+    torch.manual_seed(0)
+    scores, mask = 1e17 * torch.randn(5, 4, 4).double(), torch.ones(5, 4, 4).bool()
+    mask[:, 3] = mask[:, :, 3] = mask[0, 2] = False
+    for given in ((scores,), (scores, 0.0, 1e16), (scores, None, None, mask)):
+        entropy = permatch.nn.MatchingDistribution(*given).entropy()
+        assert entropy.tolist() == [0.0] * 5
+
+
+def test_entropy_that_cannot_be_told_is_refused():
+    # A ring of two matchings of equal scores, which no single row or column shows.
+    size = 14
+    left, right = 2.0 ** torch.randint(
+        30, 46, (2, size), dtype=torch.float64, generator=torch.manual_seed(0)
+    )
+    on_ring = torch.eye(size).bool() | torch.eye(size).bool().roll(1, dims=1)
+    scores = torch.where(on_ring, left[:, None] - right, -torch.inf)
+    words = "scores that are not too large for double precision; .* Scale the scores down"
+    with pytest.raises(InvalidOptionError, match=words):
+        permatch.nn.MatchingDistribution(scores).entropy()
+
+
+def test_entropy_of_large_scores_has_a_gradient():
+    small = torch.tensor([[1.0, 2.0], [0.0, 4.0]], dtype=torch.float64)
+
+    def slope(scores):
+        return torch.autograd.grad(
+            permatch.nn.MatchingDistribution(scores).entropy(), scores
+        )[0]
+
+    moved = slope((small + 2.0**40).requires_grad_())
+    torch.testing.assert_close(moved, slope(small.requires_grad_()))
+    run = torch.func.vmap(lambda s: permatch.nn.MatchingDistribution(s).entropy())
+    found = run(torch.full((3, 2, 2), 1e17, dtype=torch.float64))
+    assert found.tolist() == pytest.approx([np.log(2.0)] * 3, abs=1e-9)
+
+
+def test_expanding_by_numbers_below_0_is_refused():
+    one = permatch.nn.MatchingDistribution(torch.zeros(1, 2, 2, 2))
+    with pytest.raises(InvalidOptionError, match=r"batch_shape must be .* got \(-1, 2\)"):
+        one.expand((-1, 2))
+
+
 def test_entropy_of_large_scores_is_not_negative():
     torch.manual_seed(0)
     scores = 1e9 * torch.randn(50, 4, 4, dtype=torch.float64)

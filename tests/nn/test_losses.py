@@ -190,7 +190,9 @@ def test_messages_about_lists():
         permatch.nn.RankMatchLoss(levels=(0.0, 1.0))(zeros, grades * 3)
     for options, words in (
         ({"levels": "none"}, "levels must be 'grades' or 'gains'"),
-        ({"levels": None}, "levels must be .* one number per grade .* got None"),
+        ({"levels": 5}, "levels must be .* one number per grade, two at least, .* got 5"),
+        ({"levels": [1.0]}, r"one number per grade, two at least, .* got \[1\.0\]"),
+        ({"levels": None}, "levels must be .* one number per grade, .* got None"),
         ({"padding": -1.0}, r"padding must be a whole number below 0.* got -1\.0"),
         ({"form": "short"}, "form must be"),
         ({"padding": 0}, "padding must be a whole number below 0"),

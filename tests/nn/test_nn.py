@@ -74,6 +74,18 @@ def test_hessian_products():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_forward_mode_of_functional_is_vectorized():
+    functional = torch.autograd.functional
+    scores = torch.randn(3, 3, dtype=torch.float64, generator=torch.manual_seed(0))
+    run = permatch.nn.log_partition
+    slope = functional.jacobian(run, scores, vectorize=True, strategy="forward-mode")
+    torch.testing.assert_close(slope, torch.func.grad(run)(scores))
+    found = functional.hessian(
+        run, scores, vectorize=True, outer_jacobian_strategy="forward-mode"
+    )
+    torch.testing.assert_close(found, torch.func.hessian(run)(scores))
+
+
 def test_transforms():
     checks.transforms_work(CPU)
 

@@ -143,7 +143,11 @@ class Block:
 
 def check_roles(roles: Roles) -> None:
     """Refuse a column with two roles."""
-    named = [*roles.required, roles.label]
+    check_one_role([*roles.required, roles.label])
+
+
+def check_one_role(named: list[str]) -> None:
+    """Refuse a column that is named twice, by those of all roles."""
     if twice := _repeated(named):
         raise TableError(
             f"a column must have one role; {quoted(twice)} was given two. Name different "

@@ -4,18 +4,14 @@ import os
 from typing import Any
 
 from permatch._optional import require
-from permatch.distributed.sources import list_files
-from permatch.errors import InvalidOptionError, TableError
+from permatch.distributed.sources import list_parquet
+from permatch.errors import InvalidOptionError
 
 
 def read_frame(folder: str | os.PathLike[str]) -> Any:
     """Return a folder of Parquet files, which all workers see, as a Dask DataFrame."""
-    files, is_parquet = list_files(folder)
-    if not is_parquet:
-        raise TableError(
-            f"{folder} must be a folder of Parquet files; it holds {files[0].name}. "
-            "Convert the table to Parquet."
-        )
+    wanted = "a folder of Parquet files"
+    files = list_parquet(folder, wanted, "Convert the table to Parquet.")
     frames = require("dask.dataframe", "dask", what="computing on a cluster")
     return frames.read_parquet([str(file.absolute()) for file in files])
 

@@ -13,7 +13,7 @@ import numpy as np
 from permatch._cells import is_index_column
 from permatch._optional import require
 from permatch._types import FloatArray, IntArray
-from permatch.datasets.columns import Roles
+from permatch.datasets.columns import Roles, check_one_role
 from permatch.datasets.edge_rows import (
     build_structure,
     check_columns,
@@ -168,6 +168,7 @@ def settle_roles(roles: Roles, numeric: dict[str, bool], place: str) -> Roles:
             if is_in and name not in taken and not is_index_column(name)
         )
     wanted = [*ids, *features, *([roles.label] if roles.has_labels_read else [])]
+    check_one_role(wanted)
     if missing := [name for name in wanted if name not in header]:
         raise TableError(
             f"{place} must have the columns {', '.join(wanted)}; it lacks "

@@ -36,7 +36,7 @@ from permatch.distributed.graph_rows import (
 )
 from permatch.distributed.opening import is_dask
 from permatch.distributed.rows import Contiguity, own_rows, surrounded, whole_queries
-from permatch.distributed.sources import list_files, open_files
+from permatch.distributed.sources import list_parquet, open_files
 from permatch.errors import InvalidOptionError, PermatchError, TableError
 
 #: The columns of a table of candidate pairs, unless others are named.
@@ -67,6 +67,13 @@ def open_graphs(source: Any, roles: Roles, check: Check) -> OpenedGraphs:
     return OpenedGraphs(store_blocks(stream), stream.roles)
 
 
+def roles_of(source: Any, roles: Roles) -> Roles:
+    """Return settled roles of the columns of a table in parts, from its header alone."""
+    if is_dask(source):
+        return settle_roles(roles, is_numeric(source), "the Dask DataFrame")
+    return GraphStream(source, roles).roles
+
+
 # ---- from disk
 
 
@@ -79,13 +86,12 @@ class GraphStream:
         self.dataset = source
         if isinstance(source, str | os.PathLike):
             self.name = str(source)
-            files, is_parquet = list_files(source)
-            if not is_parquet:
-                raise TableError(
-                    f"{source} must be a folder of Parquet files; it holds "
-                    f"{files[0].name}. Convert the table to Parquet, or read it into "
-                    "memory with permatch.datasets.read_edge_table."
-                )
+            files = list_parquet(
+                source,
+                "a folder of Parquet files",
+                "Convert the table to Parquet, or read it into memory with "
+                "permatch.datasets.read_edge_table.",
+            )
             self.dataset = open_files(files)
         self.roles = settle_roles(roles, is_numeric(self.dataset.schema), self.name)
         with _unlike_files(self.name):

@@ -34,11 +34,14 @@ def table_columns(schema: Any, roles: Roles, place: str) -> list[str]:
     return roles.columns(is_numeric(schema), place)
 
 
-def list_files(path: str | os.PathLike[str]) -> tuple[list[Path], bool]:
+def list_files(
+    path: str | os.PathLike[str], kinds: str = "Parquet or SVMlight files"
+) -> tuple[list[Path], bool]:
     """Return the data files of a folder in natural order, and whether they are Parquet.
 
     A folder with Parquet files, also in folders below, has these; any other has SVMlight
-    files.  Names that begin with a dot or underscore are left out.
+    files.  Names that begin with a dot or underscore are left out.  `kinds` are those that
+    are read, for a folder without any.
     """
     root = Path(path)
     if not root.exists():
@@ -52,10 +55,17 @@ def list_files(path: str | os.PathLike[str]) -> tuple[list[Path], bool]:
     ]
     parquet = [file for file in files if file.suffix in (".parquet", ".pq")]
     if not files:
-        raise TableError(
-            f"{root} must hold Parquet or SVMlight files; it holds none. Check the path."
-        )
+        raise TableError(f"{root} must hold {kinds}; it holds none. Check the path.")
     return (parquet, True) if parquet else (files, False)
+
+
+def list_parquet(path: str | os.PathLike[str], wanted: str, advice: str) -> list[Path]:
+    """Return the Parquet files of a folder; `wanted` and `advice` are for other files."""
+    files, is_parquet = list_files(path, "Parquet files")
+    if not is_parquet:
+        held = "is a file" if Path(path).is_file() else f"holds {files[0].name}"
+        raise TableError(f"{path} must be {wanted}; it {held}. {advice}")
+    return files
 
 
 def _natural(path: Path) -> list[Any]:

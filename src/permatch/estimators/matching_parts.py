@@ -19,6 +19,7 @@ from permatch.distributed.graph_rows import GraphShard
 from permatch.distributed.opening_graphs import (
     ROLES,
     open_graphs,
+    roles_of,
     store_shards,
     value_pairs,
 )
@@ -187,6 +188,16 @@ def open_more(
     return data
 
 
+def check_more(
+    graphs: Any, matchings: Any, feature_names: Any, more: tuple[Any, Any]
+) -> None:
+    """Refuse tables in parts that a fit to `graphs` could not be judged on, before it."""
+    own = roles_of(graphs, _roles(matchings, feature_names))
+    columns = {name: getattr(own, name) for name in _COLUMNS}
+    names = list(own.features or ())
+    open_more(*more, columns, names, (len(names), 0, 0))
+
+
 def _open(graphs: Any, roles: Roles) -> tuple[GraphsInParts, Roles | None]:
     """Return labelled graphs in parts, and the columns of their table if it is one."""
     opened = open_graphs(graphs, roles, _check_part)
@@ -208,7 +219,14 @@ def _roles(matchings: Any, feature_names: Any) -> Roles:
     features = None if feature_names is None else tuple(feature_names)
     columns = {"label": matchings} if isinstance(matchings, str) else matchings
     columns = {} if columns is None else columns
-    if not isinstance(columns, Mapping) or not set(columns) <= set(_COLUMNS):
+    if isinstance(columns, Mapping):
+        unknown = [name for name in columns if name not in _COLUMNS]
+        if unknown:
+            raise InvalidOptionError(
+                "a mapping to names of columns must have no other keys than graph, left, "
+                f"right and label; got {', '.join(map(repr, unknown))}."
+            )
+    else:
         raise InvalidOptionError(
             "for a table in parts, matchings must be the name of the column with the "
             "labels, or a mapping from graph, left, right and label to names of columns; "

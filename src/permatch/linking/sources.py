@@ -19,7 +19,7 @@ import numpy as np
 from permatch._cells import in_memory, quoted
 from permatch._optional import require
 from permatch.distributed.opening import is_on_disk
-from permatch.distributed.sources import list_files, open_files
+from permatch.distributed.sources import list_parquet, open_files
 from permatch.errors import TableError
 
 #: Names of the columns where a source has none.
@@ -66,13 +66,8 @@ def as_dataset(source: Any) -> Any:
     if not isinstance(source, str | Path):
         return source
     require("pyarrow", "tables", what="reading a folder of Parquet files")
-    files, is_parquet = list_files(source)
-    if not is_parquet:
-        raise TableError(
-            f"{source} must be a Parquet file, or a folder of such files with the same "
-            f"columns; it holds {files[0].name}. Convert the pairs to Parquet."
-        )
-    return open_files(files)
+    wanted = "a Parquet file, or a folder of such files with the same columns"
+    return open_files(list_parquet(source, wanted, "Convert the pairs to Parquet."))
 
 
 def _is_pandas(source: Any) -> bool:

@@ -10,7 +10,7 @@ is its slopes, which padding does not enter and does not have.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -36,11 +36,8 @@ def check_levels(levels: str | Sequence[float]) -> str | tuple[float, ...]:
     """Return the name of levels, or one number per grade."""
     from permatch.objectives.list_levels import check_levels
 
-    if isinstance(levels, str):
-        check_levels(levels, 1)
-        return levels
-    largest = len(levels) - 1 if isinstance(levels, Sized) else 1
-    return tuple(check_levels(levels, max(largest, 1)).tolist())
+    found = check_levels(levels, None)
+    return levels if isinstance(levels, str) else tuple(found.tolist())
 
 
 def check_form(form: str) -> str:

@@ -228,9 +228,12 @@ class _Infer(torch.autograd.Function):
         saved = ctx.saved_tensors
         problem, probabilities = saved[:3], saved[3:]
         along = _without_forbidden(problem, direction)
-        parts = zip(probabilities, along, strict=True)
-        slope = torch.stack([(p * v).flatten(1).sum(1) for p, v in parts]).sum(0)
-        return slope, *tangents(*problem, *along)
+        # `flatten` does not come back from a mapped dimension here; sums over several do.
+        edges, left, right = (
+            (p * v).sum(dim=tuple(range(1, p.ndim)))
+            for p, v in zip(probabilities, along, strict=True)
+        )
+        return edges + left + right, *tangents(*problem, *along)
 
 
 class _Constant(torch.autograd.Function):

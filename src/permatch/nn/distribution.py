@@ -17,6 +17,7 @@ from permatch.nn._decoding import (
     check_plain,
     draw_matchings,
 )
+from permatch.nn._entropy import entropies
 from permatch.nn.functional import Inference, infer_batch, total_scores
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class MatchingDistribution(_Distribution):
         batch = self._batch
         try:
             is_wider = torch.broadcast_shapes(shape, batch.shape) == shape
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # the latter of numbers below 0
             is_wider = False
         if not is_wider:
             raise InvalidOptionError(
@@ -204,19 +205,12 @@ class MatchingDistribution(_Distribution):
         return torch.where(is_possible, value, -torch.inf).to(self._dtype)
 
     def entropy(self) -> Tensor:
-        """Return the entropy of every matching in nats, (...); differentiable."""
-        found, batch = self._found, self._batch
-        expected: Any = 0.0
-        for values, p in zip(
-            batch.tables,
-            (found.marginals, found.unmatched_left, found.unmatched_right),
-            strict=True,
-        ):
-            own = values.reshape(p.shape)
-            terms = torch.where(own > -torch.inf, own, 0.0) * p
-            expected = expected + terms.flatten(len(batch.shape)).sum(dim=-1)
-        # Differences of large numbers are off by their last digits.
-        return (found.log_partition - expected).clamp(min=0.0).to(self._dtype)
+        """Return the entropy of every matching in nats, (...); differentiable.
+
+        Also right where scores are so large that log-partitions lose all digits behind the
+        point; where even that does not help, `InvalidOptionError`.
+        """
+        return entropies(self._batch, self._found).to(self._dtype)
 
     @property
     def mode(self) -> Tensor:

@@ -109,14 +109,22 @@ def choose_levels(
     return PositionLevels.of(position_weights)
 
 
-def check_levels(levels: Any, largest_grade: int) -> FloatArray:
-    """Return the position weight of every grade, (largest_grade + 1,)."""
-    grades = np.arange(largest_grade + 1.0)
+def check_levels(levels: Any, largest_grade: int | None) -> FloatArray:
+    """Return the position weight of every grade, (largest_grade + 1,).
+
+    None where grades are not known yet: of a name those of 0 and 1, else all given.
+    """
+    grades = np.arange(2.0 if largest_grade is None else largest_grade + 1.0)
     if isinstance(levels, str) and levels in _NAMED_LEVELS:
         return grades if levels == "grades" else 2.0**grades - 1.0
+    whose = (
+        "grade, two at least"
+        if largest_grade is None
+        else f"grade from 0 to {largest_grade}"
+    )
     required = (
         f"levels must be {' or '.join(map(repr, _NAMED_LEVELS))}, or one number per "
-        f"grade from 0 to {largest_grade}, non-decreasing and not all equal"
+        f"{whose}, non-decreasing and not all equal"
     )
     refuse_masked(levels, "levels", InvalidOptionError)
     try:
@@ -125,7 +133,8 @@ def check_levels(levels: Any, largest_grade: int) -> FloatArray:
         raise InvalidOptionError(f"{required}; got {levels!r}.") from err
     if found.ndim != 1 or len(found) < len(grades) or not np.isfinite(found).all():
         raise InvalidOptionError(f"{required}; got {levels!r}.")
-    found = found[: len(grades)]
+    if largest_grade is not None:
+        found = found[: len(grades)]
     if (np.diff(found) < 0).any() or found[0] == found[-1]:
         raise InvalidOptionError(f"{required}; got {levels!r}.")
     return found

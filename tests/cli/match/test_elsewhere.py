@@ -1,6 +1,7 @@
 """``permatch match fit --from-disk``: the model is that of the table in memory."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -66,4 +67,16 @@ def test_a_second_table_chooses_alpha(folder):
     assert plain.exit_code == OK, plain.stderr
     assert "% of validation nodes" in " ".join(plain.stdout.split())
     wrong = run(folder, "--from-disk", "-m", "m.json", *more[:2], "--valid", "later.csv")
-    assert "must be a folder of Parquet files; it holds later.csv" in wrong.stderr
+    assert "must be a folder of Parquet files; it is a file" in wrong.stderr
+
+
+def test_a_wrong_second_table_is_refused_before_the_fit(folder):
+    bad = pd.read_csv("table.csv")
+    write(bad.drop(columns="x1"), folder.parent / "bad", 2)
+    write(bad.assign(label=7), folder.parent / "odd", 2)
+    more = ["--from-disk", "-m", "m.json", "--graph-column", "day", "--alpha", "1"]
+    for name, words in (("bad", "it lacks x1"), ("odd", "label")):
+        wrong = run(folder, *more, "--valid", name)
+        assert wrong.exit_code == 1, wrong.stdout
+        assert words in wrong.stderr
+        assert not Path("m.json").exists()

@@ -25,6 +25,7 @@ from permatch.cli.match.report import (
 )
 from permatch.cli.match.steps import (
     advice,
+    check_held_out,
     check_order,
     columns_of,
     count_parts,
@@ -180,6 +181,8 @@ def fit(
                 second = find_parts(valid, read_as, elsewhere)
                 if penalty.cv:
                     more["validation"] = second
+                else:
+                    check_held_out(source, names, second, **more)
             seconds = fit_and_save(model, model_file, source, names, **more)
             with written_if_interrupted(model_file):
                 if inference is not None:

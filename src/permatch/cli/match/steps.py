@@ -117,6 +117,18 @@ def find_parts(
     return source, names
 
 
+def check_held_out(
+    source: Any,
+    names: dict[str, str],
+    held_out: tuple[Any, Any],
+    feature_names: list[str] | None,
+) -> None:
+    """Refuse pairs that a fit is to be measured on, and cannot be, before the fit."""
+    from permatch.estimators.matching_parts import check_more
+
+    check_more(source, names, feature_names, held_out)
+
+
 def load_for(
     path: Path, edges: str, columns: Columns, labels: str, use: Use
 ) -> "tuple[BaseMatcher, EdgeTable]":

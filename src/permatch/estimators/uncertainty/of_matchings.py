@@ -78,8 +78,9 @@ class MatchingInference:
 
         Notes
         -----
-        Needs exact inference.  The Hessian costs some ten gradients per eight
-        coefficients.
+        With an engine that is not exact, such as Bethe, the posterior is that of the
+        approximation, and its ``notes`` say so.  The Hessian costs some ten gradients per
+        eight coefficients.
         """
         data = self._given(graphs, matchings, sample_weight)
         self._begin(data)
