@@ -112,7 +112,9 @@ def test_fit(files, data, tmp_path):
 def test_predict(files, data, kind):
     _, test, options, model = files
     result = call("predict", model, test, "-f", kind, *options)
-    assert (result.exit_code, result.stderr) == (OK, "")
+    assert result.exit_code == OK
+    note = "columns taken in the order price, age, stock. --features names them."
+    assert (note in result.stderr) == (test.suffix in (".csv", ".parquet"))
     scores = pm.load(model).predict(data[1].X)
     if kind == "scores":
         assert list(map(float, result.stdout.split())) == scores.tolist()
@@ -279,6 +281,27 @@ def test_columns_are_named(frame, data, tmp_path):
         *("fit", path, "-m", same, *by_order, "--feature-names", names),
         code=WRONG_USAGE,
     )
+
+
+def test_a_table_for_models_with_and_without_names(frame, data, tmp_path):
+    path, named, plain = (tmp_path / name for name in ("a.csv", "named.json", "p.json"))
+    frame[["stock", "label", "query", "price", "age"]].to_csv(path, index=False)
+    how = ["--grade", "label", "--qid", "query"]
+    own = data[0]
+    X = pd.DataFrame(own.X, columns=NAMES)
+    pm.RankMatch().fit(X, own.y, own.qid).save(named)
+    pm.RankMatch().fit(own.X, own.y, own.qid).save(plain)
+    words = "nothing says which column is which of its features. Name its columns"
+    refused(words, "compare", plain, named, path, *how)
+    more = ["--features", "price,age,stock", "--json", "--resamples", "9"]
+    (row, *_) = answer("compare", plain, named, path, *how, *more)["comparisons"]
+    assert row["n_ties"] == N_QUERIES  # the same model
+    args = "predict", named, path, "--qid", "query"
+    expected = call(*args)
+    assert expected.exit_code == OK and expected.stderr == ""
+    assert call(*args, "--features", "stock,age,price").stdout == expected.stdout
+    words = "which knows them by name: 'age' not found in 'stock', 'price'. Drop"
+    refused(words, *args, "--features", "stock,price")
 
 
 def test_columns_of_text_are_named(frame, tmp_path):
