@@ -457,6 +457,30 @@ def test_pipelines(frame, tmp_path, ending):
     assert answer("compare", path, unnamed, file, *how, *same)["n_queries"] == N_QUERIES
 
 
+def test_ids_beside_a_pipeline_stay_as_they_are(frame, tmp_path):
+    frame["brand"] = "acme"
+    names = {100: "NA", 101: "null", 102: "nan"}
+    frame["query"] = [names.get(k, str(k)) for k in frame["query"]]
+    frame.loc[0, "name"] = ""
+    frame.loc[1, "name"] = "NA"
+    pipeline = make_pipeline(
+        pm.FeaturePreparation(categories=["brand"]), pm.RankMatch(qid="query")
+    )
+    pipeline.fit(frame[[*NAMES, "brand", "query"]], frame["label"])
+    path, file = tmp_path / "m.json", tmp_path / "new.csv"
+    pm.save(pipeline, path)
+    frame.to_csv(file, index=False)
+    result = call("predict", path, file, "--document", "name", "-f", "csv")
+    assert result.exit_code == OK, result.output
+    rows = [line.split(",")[:2] for line in result.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == frame["query"].tolist()
+    assert [row[1] for row in rows[:3]] == ["1", "NA", frame["name"][2]]
+    frame.loc[3, "query"] = ""
+    frame.to_csv(file, index=False)
+    words = "query ids must not be missing; 'query' is empty at row 3 (counted from 0) of"
+    refused(words, "predict", path, file)
+
+
 # ---- what is wrong, in words -------------------------------------------------------------
 
 
