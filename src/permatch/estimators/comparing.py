@@ -58,7 +58,7 @@ def compare_rankers(
         Names of the documents, or their column in `X`, by which TREC runs are read and
         pages name documents.  Default: their positions, from 1.
     n_resamples : int
-        Resamples of the tests and intervals.
+        Resamples of the tests and intervals: at least 20 per test, at most 10,000,000.
     random_state : int, numpy.random.Generator or None
         Seed of the tests.
 

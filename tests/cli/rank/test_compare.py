@@ -112,7 +112,7 @@ def test_what_people_read(folder, of_library):
 @pytest.mark.parametrize("columns", ["80", "100"])
 def test_measures_are_named_on_usual_terminals(folder, columns):
     names = folder / "old.json", folder / "new.json", folder / "test.txt"
-    args = ["compare", *names, "--metric", "NDCG(discount=letor)@5,MAP", "--resamples", 9]
+    args = ["compare", *names, "--metric", "NDCG(discount=letor)@5,MAP", "--resamples", 99]
     runner = CliRunner(env={"COLUMNS": columns})
     result = runner.invoke(app, ["rank", *map(str, args)])
     assert result.exit_code == OK, result.output

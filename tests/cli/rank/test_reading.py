@@ -138,7 +138,7 @@ def test_evaluate_and_compare(files, data, tmp_path):
         "evaluate", "--scores", given, test, "--metric", "NDCG@10", "--json", *options
     )
     assert by_scores["measures"] == found["measures"]
-    same = answer("compare", model, given, test, "--json", "--resamples", 9, *options)
+    same = answer("compare", model, given, test, "--json", "--resamples", 99, *options)
     assert same["comparisons"][0]["n_ties"] == N_QUERIES
 
 
@@ -189,7 +189,7 @@ def test_queries_need_not_be_together(data, tmp_path):
             )
             assert found["measures"][0]["mean"] == pytest.approx(expected)
             assert found["n_queries"] == N_QUERIES
-        same = answer("compare", path, given, file, "--json", "--resamples", 9, *options)
+        same = answer("compare", path, given, file, "--json", "--resamples", 99, *options)
         assert same["comparisons"][0]["n_ties"] == N_QUERIES
         page = tmp_path / "page.html"
         shown = call("show", path, file, "-q", 203, "-o", page, *options)
@@ -293,7 +293,7 @@ def test_a_table_for_models_with_and_without_names(frame, data, tmp_path):
     pm.RankMatch().fit(own.X, own.y, own.qid).save(plain)
     words = "nothing says which column is which of its features. Name its columns"
     refused(words, "compare", plain, named, path, *how)
-    more = ["--features", "price,age,stock", "--json", "--resamples", "9"]
+    more = ["--features", "price,age,stock", "--json", "--resamples", "99"]
     (row, *_) = answer("compare", plain, named, path, *how, *more)["comparisons"]
     assert row["n_ties"] == N_QUERIES  # the same model
     args = "predict", named, path, "--qid", "query"
@@ -453,7 +453,7 @@ def test_pipelines(frame, tmp_path, ending):
     numbers = frame[NAMES].to_numpy(), frame["label"], frame["query"]
     pm.RankMatch().fit(*numbers).save(unnamed)
     refused("cannot be used beside a pipeline", "compare", path, unnamed, file, *how)
-    same = ["--features", ",".join(NAMES), "--json", "--resamples", "9"]
+    same = ["--features", ",".join(NAMES), "--json", "--resamples", "99"]
     assert answer("compare", path, unnamed, file, *how, *same)["n_queries"] == N_QUERIES
 
 
