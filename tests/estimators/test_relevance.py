@@ -374,6 +374,10 @@ def test_what_is_refused(model, lists, tmp_path):
             ask(X)
     with pytest.raises(errors.InvalidOptionError, match=r"documents 0 \.\. 4; got 5"):
         model.prob_above(X[:5], 0, 5)
+    for weights in (None, [1, 0, 0, 0, 0]):
+        assert model.prob_above(X[:5], [], [], weights).shape == (0,)
+        with pytest.raises(errors.InvalidOptionError, match=r"broadcast; got \(3,\) and"):
+            model.prob_above(X[:5], [0, 1, 2], [0, 1], weights)
     (tmp_path / "part.txt").write_text("1 qid:1 1:1 2:1 3:1\n")
     with pytest.raises(errors.InvalidOptionError, match="need documents in memory"):
         model.predict_relevance(str(tmp_path))
