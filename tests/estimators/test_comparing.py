@@ -266,9 +266,10 @@ def test_rankers_that_are_none(models, arrays):
             "line 3: a line of a TREC.*'7 Q0 b 2 x x'",
         ),
         ("7 Q0 a 1 0.5 x\n7 Q0 b 2 0.4\n", "line 2: a line of a TREC run must be 'query"),
+        ("7 Q0 a 1 1_0 x\n", "with a finite score; got '7 Q0 a 1 1_0 x'. Correct"),
         ("7 Q0 a 1 nan x\n", "with a finite score; got '7 Q0 a 1 nan x'. Correct"),
     ],
-    ids=["too few", "too many", "twice", "text", "short", "nan"],
+    ids=["too few", "too many", "twice", "text", "short", "1_0", "nan"],
 )
 def test_runs_that_do_not_fit(tmp_path, text, words):
     path = tmp_path / "bad.run"

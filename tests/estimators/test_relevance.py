@@ -400,7 +400,6 @@ def test_several_queries_are_not_one(lists):
     assert model.rank_marginals(frame[frame["query"] == "q1"]).shape[0] == (qid == 1).sum()
 
 
-
 def test_a_failed_calibration_changes_nothing(lists):
     X, y, qid = lists
     model = pm.RankMatch().fit(X, y, qid)

@@ -30,6 +30,11 @@ def read_frame(source: str | os.PathLike[str], columns: JudgedColumns) -> Rankin
     has_ids = sizes is None or columns.qid in header
     columns.check(header if has_ids else [*header, columns.qid], name)
     n = len(frame)
+    if not n:
+        raise TableError(
+            f"{name} must have at least one document; it has a header only. Check that it "
+            "was written completely."
+        )
     ids = {columns.qid, columns.document}
     cells = [as_array(frame[key]) if str(key) in ids else () for key in frame.columns]
     rows = Block(name, header, cells)
@@ -55,6 +60,11 @@ def _read_frame(source: str | os.PathLike[str], columns: JudgedColumns) -> Any:
     pandas = require("pandas", "tables", what="a pipeline on a table")
     with open_bytes(source) as (file, _), damage_reported(name):
         data = Gauge(name, TableError).whole(file)
+    if not data.strip():
+        raise TableError(
+            f"{name} must hold a table of judged documents; it is empty. Write a header "
+            f"with the columns {', '.join(columns.required)}, then one line per row."
+        )
     try:
         if data[:4] == b"PAR1":
             return pandas.read_parquet(io.BytesIO(data))

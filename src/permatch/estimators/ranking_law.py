@@ -16,8 +16,8 @@ from permatch.estimators.grade_fit import Score, learn_counts
 from permatch.estimators.inputs import Inputs, query_ids
 from permatch.estimators.ranker import BaseRanker
 from permatch.inference.ranking.grade_law import SUMMARIES, GradeLaw
-from permatch.objectives.list_levels import PositionLevels
 from permatch.objectives.grade_counts import LARGEST
+from permatch.objectives.list_levels import PositionLevels
 from permatch.queries import LARGEST_GRADE, query_rows
 from permatch.ranking_distribution import RankingDistribution, check_pairs
 
@@ -42,9 +42,9 @@ class RankingLaw(BaseRanker):
     list and the log of its length.  Given the counts this is the law of the
     fit, for any a, b and spread of t, so that these are fitted to the counts of the
     training lists by exact marginal likelihood.  Where ``level_weights_`` is None it is
-    only close to that law, and a factor of the scores is learned too.  All lists take part, those with a single
-    grade too; of many, up to 1,000 taken evenly.  Where documents of a query differ in
-    weight, as clicks do, nothing is learned of counts.
+    only close to that law, and a factor of the scores is learned too.  All lists take
+    part, those with a single grade too; of many, up to 1,000 taken evenly.  Where documents
+    of a query differ in weight, as clicks do, nothing is learned of counts.
     """
 
     n_jobs: int | None

@@ -254,6 +254,20 @@ def test_what_is_wrong_is_said_before_anything_is_written(folder, tmp_path):
         assert not page.exists()
 
 
+def test_a_run_cannot_tell_equal_queries_of_two_files_apart(folder, tmp_path):
+    twin = tmp_path / "twin.txt"
+    twin.write_text((folder / "test.txt").read_text())
+    files = folder / "test.txt", twin
+    result = call("evaluate", "--scores", folder / "new.run", *files)
+    assert result.exit_code == FAILURE
+    words = " ".join(result.stderr.split())
+    assert "query ids must differ between files where a TREC run has the scores" in words
+    assert f"200 is in {files[0]} and in {twin}. Measure them one by one." in words
+    both = tmp_path / "both.scores"
+    both.write_text(2 * (folder / "new.scores").read_text())  # by order
+    assert call("evaluate", "--scores", both, *files).exit_code == OK
+
+
 def test_evaluate_takes_a_run(folder):
     names = folder / "new.run", folder / "new.scores"
     found = [

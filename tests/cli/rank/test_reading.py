@@ -481,6 +481,32 @@ def test_ids_beside_a_pipeline_stay_as_they_are(frame, tmp_path):
     refused(words, "predict", path, file)
 
 
+def test_tables_without_documents_are_called_so(frame, tmp_path):
+    frame["brand"] = "acme"
+    preparation = pm.FeaturePreparation(categories=["brand"])
+    pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    pipeline.fit(frame[[*NAMES, "brand", "query"]], frame["label"])
+    prepared, plain, file = tmp_path / "p.json", tmp_path / "m.json", tmp_path / "a.csv"
+    pm.save(pipeline, prepared)
+    pm.RankMatch(qid="query").fit(frame[[*NAMES, "query"]], frame["label"]).save(plain)
+    empty = "must hold a table of judged documents; it is empty. Write a header with the"
+    for text, words in (
+        ("", empty),
+        ("\n", empty),
+        ("price,age,stock,brand,query\n", "must have at least one document; it has a he"),
+    ):
+        file.write_text(text)
+        refused(words, "predict", plain, file)
+        refused(words, "predict", prepared, file)
+
+
+def test_a_file_that_is_missing_is_named(files, tmp_path):
+    out = tmp_path / "out.txt"
+    words = "cannot open nofile.txt: No such file or directory. Check the path."
+    assert str(out) not in refused(words, "predict", files[3], "nofile.txt", "-o", out)
+    assert not out.exists()
+
+
 # ---- what is wrong, in words -------------------------------------------------------------
 
 
