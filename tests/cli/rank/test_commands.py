@@ -693,9 +693,8 @@ def test_cross_validation_against_another_method(call, files, tmp_path):
     assert [float(row["MAP against"]) for row in rows] == [row["MAP"] for row in own]
     text = call(*arguments, env={"COLUMNS": "80"}).stdout
     assert "rankmatch against ridge" in text
-    assert "Means here are over all test queries, above over folds" in " ".join(
-        text.split()
-    )
+    words = "Means here are over all test queries, above over folds"
+    assert words in " ".join(text.split())
     assert "…" not in text
     assert f"{row['n_losses']} lost" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -298,7 +298,7 @@ def test_a_table_for_models_with_and_without_names(frame, data, tmp_path):
     assert row["n_ties"] == N_QUERIES  # the same model
     args = "predict", named, path, "--qid", "query"
     expected = call(*args)
-    assert expected.exit_code == OK and expected.stderr == ""
+    assert (expected.exit_code, expected.stderr) == (OK, "")
     assert call(*args, "--features", "stock,age,price").stdout == expected.stdout
     words = "which knows them by name: 'age' not found in 'stock', 'price'. Drop"
     refused(words, *args, "--features", "stock,price")
