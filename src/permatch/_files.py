@@ -60,6 +60,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             os.fsync(file.fileno())
         draft.replace(target)
     except OSError as err:
+        if err.filename is not None and str(err.filename) != str(draft):
+            raise  # of another file, which was to be read
         raise OSError(err.errno, err.strerror, str(path)) from err  # not the draft's name
     finally:
         draft.unlink(missing_ok=True)

@@ -287,15 +287,22 @@ def _check_weights(weights: FloatArray, size: int) -> None:
 
 def check_pairs(i: Any, j: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return two sets of documents of a list of some size, broadcast."""
-    first, second = np.broadcast_arrays(
-        _check_index(i, "i", size), _check_index(j, "j", size)
-    )
+    first, second = _check_index(i, "i", size), _check_index(j, "j", size)
+    try:
+        first, second = np.broadcast_arrays(first, second)
+    except ValueError as err:
+        raise InvalidOptionError(
+            "i and j must have shapes that broadcast; got "
+            f"{first.shape} and {second.shape}. Give as many of both, or one of one."
+        ) from err
     return first, second
 
 
 def _check_index(index: Any, name: str, size: int) -> np.ndarray:
     refuse_masked(index, name, InvalidOptionError)
     array = np.asarray(index)
+    if not array.size:  # NumPy takes an empty list for floats
+        array = array.astype(np.intp)
     is_whole = array.dtype.kind in "iu"
     if not is_whole or (array.size and (array.min() < 0 or array.max() >= size)):
         raise InvalidOptionError(

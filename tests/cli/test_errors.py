@@ -67,6 +67,7 @@ def folder(tmp_path_factory):
         "lists.txt": lists,
         "nan.txt": "1 qid:1 1:nan\n0 qid:1 1:0\n",
         "words.txt": "hello world\n",
+        "low.txt": "1_0\n0.5\n",
         "flat.txt": "1 qid:1 1:2\n1 qid:1 1:3\n",
         "queryless.txt": "1 1:2\n",
         "wide.txt": "1 qid:1 3:2\n0 qid:1 1:3\n",
@@ -357,6 +358,7 @@ FAILURES = [
     ("rank show r.json folder -q 1", "folder must be one file; it is a folder. Name a"),
     ("rank cv folder", "Give the folder that contains the folds."),
     ("rank evaluate --scores two.txt lists.txt", "two.txt must have one score per docu"),
+    ("rank evaluate --scores low.txt lists.txt", "line 1: a file of scores must hold one"),
     ("rank evaluate --scores words.txt lists.txt", "one finite number per line; got"),
     ("rank evaluate --scores absent lists.txt", "cannot open absent: No such file"),
     (

@@ -255,7 +255,7 @@ def test_bad_tables_are_refused_in_words(tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and nothing else")
     refused(broken, errors.TableError, "must be a complete Parquet file; pyarrow says")
-    refused(write(""), errors.LetorFileError, "it is empty")
+    refused(write(""), errors.TableError, "it is empty")
 
 
 def test_what_contradicts_itself_is_refused(tmp_path, data):

@@ -220,6 +220,35 @@ def test_what_is_wrong_is_said(models, arrays, lists):
         pm.compare_rankers({"a": one, "b": pm.RankMatch()}, X, y, qid)
 
 
+def test_rankers_of_others_see_features_only(lists, models, arrays):
+    columns = ["a", "b", "c"]
+    ridge = Ridge().fit(lists[0][columns], lists[0]["grade"])
+    frame = lists[1].drop(columns="brand")
+    rankers = {"ridge": ridge, "new": models["new"]}
+    found = pm.compare_rankers(rankers, frame, "grade", "query", documents="id", **QUICK)
+    plain = {"ridge": ridge.predict(lists[1][columns]), "new": models["new"]}
+    own = pm.compare_rankers(plain, arrays[0], *arrays[1:], **QUICK)
+    np.testing.assert_array_equal(found.values, own.values)
+    more = [*columns, "grade"]  # it knows what it was fitted on
+    named = Ridge().fit(lists[0][more], lists[0]["grade"])
+    pair = {"named": named, "new": models["new"]}
+    found = pm.compare_rankers(pair, lists[1][[*more, "query"]], "grade", "query", **QUICK)
+    assert found.row().baseline_mean > 0.999
+
+
+def test_rankers_that_are_none(models, arrays):
+    X, y, qid = arrays
+    two = [models["old"], models["new"]]
+    words = "unless X is a table; got 'doc', a column, and X is ndarray. Give one name per"
+    with pytest.raises(InvalidOptionError, match=words):
+        pm.compare_rankers(two, X, y, qid, documents="doc")
+    with pytest.raises(InvalidOptionError, match="a column, and X is NoneType"):
+        pm.compare_rankers([X[:, 0], X[:, 1]], None, y, qid, documents="doc")
+    words = r"rankers must be fitted; b is the class RankMatch. .* RankMatch\(\).fit\("
+    with pytest.raises(InvalidOptionError, match=words):
+        pm.compare_rankers({"a": two[0], "b": pm.RankMatch}, X, y, qid)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -237,9 +266,10 @@ def test_what_is_wrong_is_said(models, arrays, lists):
             "line 3: a line of a TREC.*'7 Q0 b 2 x x'",
         ),
         ("7 Q0 a 1 0.5 x\n7 Q0 b 2 0.4\n", "line 2: a line of a TREC run must be 'query"),
+        ("7 Q0 a 1 1_0 x\n", "with a finite score; got '7 Q0 a 1 1_0 x'. Correct"),
         ("7 Q0 a 1 nan x\n", "with a finite score; got '7 Q0 a 1 nan x'. Correct"),
     ],
-    ids=["too few", "too many", "twice", "text", "short", "nan"],
+    ids=["too few", "too many", "twice", "text", "short", "1_0", "nan"],
 )
 def test_runs_that_do_not_fit(tmp_path, text, words):
     path = tmp_path / "bad.run"

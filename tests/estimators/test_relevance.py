@@ -198,6 +198,19 @@ def test_levels_of_position_weights_are_means(lists):
     np.testing.assert_allclose(marginals.sum(axis=0), 1.0)
 
 
+def test_chances_with_position_weights_are_calibrated(lists, fresh):
+    X, y, qid = fresh
+    model = pm.RankMatch(alpha=1e-3, position_weights="dcg").fit(*lists)
+    assert abs(model.score_slope_ - 1.0) > 0.1  # mean weights of grades are not the fit's
+    chances = model.predict_relevance(X, qid)
+    is_so = y > 0
+    assert np.abs(gaps(chances[:, 1:].sum(axis=1), is_so, qid)).max() < 5.0
+    law = model.distribution(X[:9])  # of the fit, whose factor is 1
+    np.testing.assert_allclose(law.scores, model.predict(X[:9]))
+    model.score_slope_ = 1.0
+    assert log_loss(chances, y) < log_loss(model.predict_relevance(X, qid), y) - 0.003
+
+
 def test_grades_that_do_not_occur(lists):
     X, y, qid = lists
     model = pm.RankMatch().fit(X, np.array([1, 2, 4])[y], qid)
@@ -299,6 +312,13 @@ def test_saved_models_know_it(model, lists, tmp_path):
         ("grade_offsets_", np.zeros(2)),
         ("shift_coef_", np.array([np.inf, 0.0])),
         ("shift_std_", -1.0),
+        ("shift_std_", 1e6),
+        ("score_slope_", 1e300),
+        ("score_slope_", float("nan")),
+        ("grades_", np.array([0, 2, 1])),
+        ("grades_", np.array([-3, 1, 2])),
+        ("grades_", np.array([0, 1, 40])),
+        ("grade_levels_", np.array([1.0, 1.0, 1.0])),
         ("grade_levels_", np.array([1.0, 0.0, 2.0])),
     ],
 )
@@ -354,9 +374,30 @@ def test_what_is_refused(model, lists, tmp_path):
             ask(X)
     with pytest.raises(errors.InvalidOptionError, match=r"documents 0 \.\. 4; got 5"):
         model.prob_above(X[:5], 0, 5)
+    for weights in (None, [1, 0, 0, 0, 0]):
+        assert model.prob_above(X[:5], [], [], weights).shape == (0,)
+        with pytest.raises(errors.InvalidOptionError, match=r"broadcast; got \(3,\) and"):
+            model.prob_above(X[:5], [0, 1, 2], [0, 1], weights)
     (tmp_path / "part.txt").write_text("1 qid:1 1:1 2:1 3:1\n")
     with pytest.raises(errors.InvalidOptionError, match="need documents in memory"):
         model.predict_relevance(str(tmp_path))
+
+
+def test_several_queries_are_not_one(lists):
+    X, y, qid = (part[:200] for part in lists)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(query=[f"q{k}" for k in qid])
+    model = pm.RankMatch(qid="query").fit(frame, y)
+    words = r"must hold the documents of one query; got 2 in column 'query'. Ask query by"
+    two = frame[frame["query"].isin(["q0", "q1"])]
+    for ask in (
+        model.rank_marginals,
+        model.distribution,
+        lambda X: model.prob_above(X, 0, 1),
+        lambda X: model.rank_marginals(X, np.zeros(len(X))),
+    ):
+        with pytest.raises(errors.InvalidQueriesError, match=words):
+            ask(two)
+    assert model.rank_marginals(frame[frame["query"] == "q1"]).shape[0] == (qid == 1).sum()
 
 
 def test_a_failed_calibration_changes_nothing(lists):

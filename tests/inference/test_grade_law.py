@@ -1,6 +1,7 @@
 """Grades and positions of a list whose counts are not known, against enumeration."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -115,3 +116,13 @@ def test_lists_do_not_depend_on_each_other(rng):
     law, scores = law_of(), rng.normal(size=9)
     both = law.relevance(scores, np.array([0, 4, 9]))
     np.testing.assert_allclose(both[4:], law.relevance(scores[4:], np.array([0, 5])))
+
+
+@pytest.mark.parametrize(("std", "scale", "seed"), [(400.0, 1.0, 5), (30.0, 3.0, 7)])
+def test_chances_next_to_one_give_no_warnings(std, scale, seed):
+    scores = scale * np.random.default_rng(seed).normal(size=60)
+    levels, offsets = np.array([0.0, 0.6, 1.0]), np.array([0.0, -1.0, -2.0])
+    law = GradeLaw(np.arange(3), levels, offsets, np.array([0.2, -0.3]), std, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(law.plan_ranks(scores).nodes) == len(law.plan_ranks(scores).points)

@@ -68,7 +68,7 @@ def test_all_figures_are_those_of_a_slow_definition(comparison, lists):
             assert row.n_losses == sum(gain < -1e-12 for gain in gains)
             assert row.n_queries == len(gains)
             error = np.std(gains, ddof=1) / np.sqrt(len(gains))
-            assert row.detectable == pytest.approx(2.8 * error)
+            assert row.detectable == pytest.approx(3.6 * error)  # of 8 tests
             p_values.append(test.p_value)
             rows.append(row)
     assert comparison.rows == rows
@@ -201,6 +201,19 @@ def test_too_few_queries_are_said():
     assert "They differ on 3 queries, where p cannot be below 0.25: too few" in words
     words = str(compare_two([1, 0]))
     assert "They differ on 1 query, where p cannot be below 1: too few" in words
+
+
+def test_what_many_tests_need_is_said():
+    scores = {"a": np.tile([1.0, 0.0], 6), "b": np.tile([0.0, 1.0], 6)}
+    lists = scores, np.tile([0, 1], 6), np.repeat(np.arange(6), 2)
+    words = str(compare_scores(*lists, measures="NDCG@1", n_resamples=500))
+    assert "more than chance" in words or "A true difference" in words
+    words = str(compare_scores(*lists, measures="NDCG@1, MRR", n_resamples=500))
+    assert "on 6 queries, where p cannot be below 0.0312 before the correction" in words
+    with pytest.raises(InvalidOptionError, match="at least 39 for 2 tests, or no diff.*38"):
+        compare_scores(*lists, measures="NDCG@1, MRR", n_resamples=38)
+    with pytest.raises(InvalidOptionError, match="at most 10,000,000; got 10000001"):
+        compare_scores(*lists, measures="NDCG@1", n_resamples=10**7 + 1)
 
 
 def test_equal_rankers_are_called_so():

@@ -141,6 +141,8 @@ def find_form(path: str | os.PathLike[str]) -> Form:
     lines = text.removeprefix(BYTE_ORDER_MARK).splitlines()
     words = next(filter(None, (line.split(b"#")[0].split() for line in lines)), [])
     is_named = any(word[:4].lower() == b"qid:" for word in words)
+    if not words and {".csv", ".tsv"} & {*map(str.lower, Path(str(path)).suffixes)}:
+        return "table"
     if not words or is_named:
         return "letor"
     if _NUMBER.fullmatch(words[0]) and all(b":" in word for word in words[1:3]):

@@ -163,10 +163,10 @@ class JudgedTable:
                 raise type(err)(f"{self.name}: {err}") from err
         qid = np.zeros(len(X), dtype=np.intp)
         if own.qid in self.header:
-            qid = _ids(block, self.header.index(own.qid), is_needed=True)
+            qid = read_ids(block, self.header.index(own.qid), is_needed=True)
         names = None
         if own.document is not None:
-            names = _ids(block, self.header.index(own.document)).astype(str)
+            names = read_ids(block, self.header.index(own.document)).astype(str)
         return RankingData(X, y, qid, names, Path(self.name), self.features)
 
 
@@ -306,7 +306,7 @@ def _length(block: Block, header: list[str]) -> int:
     return max(len(block.cells[k]) for k in range(len(header)))
 
 
-def _ids(block: Block, column: int, *, is_needed: bool = False) -> np.ndarray:
+def read_ids(block: Block, column: int, *, is_needed: bool = False) -> np.ndarray:
     """Return a column of ids: whole numbers as they are, all else as text."""
     cells = block.cells[column]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "f":

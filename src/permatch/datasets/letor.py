@@ -235,7 +235,7 @@ def _parse_scores(text: bytes, n_before: int, name: str) -> FloatArray:
     scores = np.full(len(lines), np.nan)
     with suppress(ValueError):
         for k, line in enumerate(lines):
-            scores[k] = float(line)
+            scores[k] = np.nan if b"_" in line else float(line)  # Python reads 1_0
     is_wrong = ~np.isfinite(scores)
     if is_wrong.any():
         first = int(np.argmax(is_wrong))

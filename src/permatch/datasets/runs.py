@@ -234,7 +234,7 @@ def _parse(words: list[bytes], place: str) -> tuple[tuple[str, str], float]:
     """Return query and document, and the score, of the words of a line."""
     try:
         query, _, document, _, text, _ = words
-        score = float(text)
+        score = math.nan if b"_" in text else float(text)  # Python reads 1_0
         if math.isfinite(score):
             return (query.decode("utf-8"), document.decode("utf-8")), score
     except ValueError:  # as many words, a number, UTF-8

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from permatch._cells import column_keys
 from permatch._missing_queries import missing_queries
 from permatch._tables import Roles, is_table, take_column, take_roles
 from permatch._types import FloatArray, IntArray, Seed
@@ -49,7 +50,9 @@ def compare_rankers(
         ``predict(X)``; an array of shape (n,) with the score of every document; or the
         path of a saved model, of scores with one number per line, or of a TREC run.
     X : array, sparse matrix or DataFrame of shape (n, d), or data in parts
-        The documents, as the rankers take them.  None if there are only scores.
+        The documents, as the rankers take them.  None if there are only scores.  Rankers
+        that are not permatch's see a table without the columns named by `y`, `qid` and
+        `documents`.
     y, qid, group
         Grades and queries, as in `RankMatch.fit`.
     measures : str or sequence of measures
@@ -58,7 +61,7 @@ def compare_rankers(
         Names of the documents, or their column in `X`, by which TREC runs are read and
         pages name documents.  Default: their positions, from 1.
     n_resamples : int
-        Resamples of the tests and intervals.
+        Resamples of the tests and intervals: at least 20 per test, at most 10,000,000.
     random_state : int, numpy.random.Generator or None
         Seed of the tests.
 
@@ -96,12 +99,19 @@ def compare_rankers(
         scores, grades, ids = _score_parts(named, X, y, qid, group)
     else:
         grades, ids = _judged(named, X, y, qid, group)
+        roles = _role_names(named, y, qid, documents)
         if isinstance(documents, str):
+            if not is_table(X):
+                raise InvalidOptionError(
+                    "documents must be the names of the documents unless X is a table; got "
+                    f"{documents!r}, a column, and X is {type(X).__name__}. Give one name "
+                    "per document."
+                )
             documents = take_column(X, documents)
         scores = {}
         for name, ranker in named.items():
             with naming(name):
-                scores[name] = _score(ranker, X, ids, documents)
+                scores[name] = _score(ranker, X, ids, documents, roles)
     return compare_scores(
         scores,
         grades,
@@ -133,6 +143,11 @@ def _named(rankers: Any) -> dict[str, Any]:
         )
     names = {}
     for name, ranker in found.items():
+        if isinstance(ranker, type):
+            raise InvalidOptionError(
+                f"rankers must be fitted; {name} is the class {ranker.__name__}. Make one "
+                f"and fit it: {ranker.__name__}().fit(...)."
+            )
         if (other := names.setdefault(id(ranker), name)) != name:
             raise InvalidOptionError(
                 f"rankers must be different; {other!r} and {name!r} are the same object. "
@@ -173,7 +188,22 @@ def _judged(named: dict[str, Any], X: Any, y: Any, qid: Any, group: Any) -> tupl
     return grades, query_ids(group) if ids is None else ids
 
 
-def _score(ranker: Any, X: Any, ids: Any, documents: Any) -> Any:
+def _role_names(named: dict[str, Any], *roles: Any) -> set[str]:
+    """Return the columns that are named as no features."""
+    of_models = (getattr(last_step(own), "qid", None) for own in named.values())
+    return {role for role in (*roles, *of_models) if isinstance(role, str)}
+
+
+def _features_for(ranker: Any, X: Any, roles: set[str]) -> Any:
+    """Return documents as a ranker takes them; only ours tell features from the rest."""
+    if not is_table(X) or isinstance(last_step(ranker), BaseRanker):
+        return X
+    taken = roles - set(getattr(ranker, "feature_names_in_", ()))
+    kept = [key for key in column_keys(X) if key not in taken]
+    return X.select(kept) if hasattr(X, "select") else X[kept]
+
+
+def _score(ranker: Any, X: Any, ids: Any, documents: Any, roles: set[str]) -> Any:
     """Return the scores of documents in memory."""
     if isinstance(ranker, str | os.PathLike):
         if find_source(ranker) != "model":
@@ -186,7 +216,7 @@ def _score(ranker: Any, X: Any, ids: Any, documents: Any) -> Any:
             "documents are required, X, to be scored by a model; got None. Pass them, or "
             "the scores."
         )
-    return predict_scores(ranker, X, ids)
+    return predict_scores(ranker, _features_for(ranker, X, roles), ids)
 
 
 def _score_parts(

@@ -141,9 +141,11 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
     law of whole lists above, whatever a, b and the spread of t: the marginal likelihood of
     the training grades therefore fits exactly the probability of the counts.  Lists with a
     single grade, which say nothing about coefficients, take part; of many, up to 1,000
-    taken evenly.  The factor of the scores is 1, but for pairs of more than two grades, for
-    subsets of other than one document per grade, and after `calibrate`.  From documents of
-    different `sample_weight` nothing is learned of counts.
+    taken evenly.  With `position_weights` for "all" the weight of a grade depends on the
+    list, and ``v_l``, its mean, is only close to it.  The factor of the scores is 1, but
+    learned too in that case, for pairs of more than two grades, for subsets of other than
+    one document per grade, and by `calibrate`.  From documents of different `sample_weight`
+    nothing is learned of counts.
 
     For "all" and "pairs", documents of a query may differ in `sample_weight`: of clicked
     documents, the inverse of the chance that one at their position is looked at.  The loss
@@ -216,11 +218,11 @@ class RankMatch(RankingInference, RankingLaw, LinearRanker):
 
     def _conclude(self, problem: Any, optimum: Any) -> None:
         super()._conclude(problem, optimum)
-        # Of pairs and of subsets other than one document per grade, the likelihood does not
-        # say how steep probabilities of whole lists are.
-        is_steep = self.subset_size == "all" or (
-            self.level_weights_ is not None
-            and len(self.level_weights_) == len(self.grades_)
+        # Of pairs, of subsets other than one document per grade, and of grades whose weight
+        # depends on the list, the likelihood does not say how steep the chances of grades
+        # are.
+        is_steep = self.level_weights_ is not None and (
+            self.subset_size == "all" or len(self.level_weights_) == len(self.grades_)
         )
         try:
             self._learn_counts(problem.shards, has_slope=not is_steep)

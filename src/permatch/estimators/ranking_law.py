@@ -5,7 +5,9 @@ from typing import Any, Self
 import numpy as np
 
 from permatch._blas import one_blas_thread
+from permatch._cells import column_keys
 from permatch._shards import Shards
+from permatch._tables import is_table
 from permatch._types import FloatArray, IntArray
 from permatch._validation import check_jobs
 from permatch.distributed import is_in_parts
@@ -14,8 +16,9 @@ from permatch.estimators.grade_fit import Score, learn_counts
 from permatch.estimators.inputs import Inputs, query_ids
 from permatch.estimators.ranker import BaseRanker
 from permatch.inference.ranking.grade_law import SUMMARIES, GradeLaw
+from permatch.objectives.grade_counts import LARGEST
 from permatch.objectives.list_levels import PositionLevels
-from permatch.queries import query_rows
+from permatch.queries import LARGEST_GRADE, query_rows
 from permatch.ranking_distribution import RankingDistribution, check_pairs
 
 # What is learned of the number of documents of every grade.
@@ -38,9 +41,10 @@ class RankingLaw(BaseRanker):
     of the others, and t is normal around ``<b, z>``, z being the mean of the scores of the
     list and the log of its length.  Given the counts this is the law of the
     fit, for any a, b and spread of t, so that these are fitted to the counts of the
-    training lists by exact marginal likelihood.  All lists take part, those with a single
-    grade too; of many, up to 1,000 taken evenly.  Where documents of a query differ in
-    weight, as clicks do, nothing is learned of counts.
+    training lists by exact marginal likelihood.  Where ``level_weights_`` is None it is
+    only close to that law, and a factor of the scores is learned too.  All lists take
+    part, those with a single grade too; of many, up to 1,000 taken evenly.  Where documents
+    of a query differ in weight, as clicks do, nothing is learned of counts.
     """
 
     n_jobs: int | None
@@ -160,13 +164,16 @@ class RankingLaw(BaseRanker):
         if not hasattr(self, "grade_offsets_"):
             return
         shape = (len(self.grades_),)
-        arrays = self.grade_levels_, self.grade_offsets_
+        arrays = self.grades_, self.grade_levels_, self.grade_offsets_
         is_right = all(a.shape == shape and np.isfinite(a).all() for a in arrays)
+        ends = np.r_[-1, self.grades_, LARGEST_GRADE + 1]
+        is_right &= bool((np.diff(ends) > 0).all())
         is_right &= self.shift_coef_.shape == (len(SUMMARIES),)
         is_right &= bool(np.isfinite(self.shift_coef_).all())
         for number in (self.shift_std_, self.score_slope_):
-            is_right &= np.isfinite(number) and number > 0.0
-        if not is_right or (np.diff(self.grade_levels_) < 0.0).any():
+            is_right &= 0.0 < number <= LARGEST
+        levels = self.grade_levels_
+        if not is_right or (np.diff(levels) < 0.0).any() or levels[-1] <= levels[0]:
             raise ValueError("what was learned of grades must be finite and fit together")
 
     # ---- questions
@@ -258,8 +265,7 @@ class RankingLaw(BaseRanker):
                 position_weights = of_positions.block_means(sizes)
             else:
                 position_weights = np.repeat(law.levels[::-1], sizes)
-        slope = getattr(self, "score_slope_", 1.0)
-        own = slope * scores, position_weights
+        own = self._slope_by_positions() * scores, position_weights
         return RankingDistribution(*own, n_jobs=self.n_jobs, **options)
 
     def prob_above(self, X: Any, i: Any, j: Any, position_weights: Any = None) -> Any:
@@ -291,6 +297,14 @@ class RankingLaw(BaseRanker):
         found = law.above(scores, first, second)
         return float(found) if found.ndim == 0 else found
 
+    def _slope_by_positions(self) -> float:
+        """Return the factor of the scores where the weights of positions are known.
+
+        With `position_weights` that law is the one of the fit, whose factor is 1: the one
+        learned makes up for mean weights of grades.
+        """
+        return 1.0 if self.level_weights_ is None else getattr(self, "score_slope_", 1.0)
+
     def _law_of(self, X: Any) -> GradeLaw:
         """Return what was learned, for documents in memory."""
         self._check_fitted()
@@ -303,7 +317,20 @@ class RankingLaw(BaseRanker):
 
     def _scores_of_one(self, X: Any) -> FloatArray:
         """Return the scores of the documents of one query."""
-        return self.predict(X, group=[self._check_new(X).shape[0]])
+        return self.predict(X, group=[self._check_one(X).shape[0]])
+
+    def _check_one(self, X: Any) -> Any:
+        """Return the checked documents of one query."""
+        documents = self._check_new(X)
+        if self.qid is not None and is_table(X) and self.qid in column_keys(X):
+            own = query_ids(self, X, None, None)
+            n_queries = len(query_rows(own, None, documents.shape[0]).ids)
+            if n_queries > 1:
+                raise InvalidQueriesError(
+                    f"X must hold the documents of one query; got {n_queries} in column "
+                    f"{self.qid!r}. Ask query by query."
+                )
+        return documents
 
 
 def _round(counts: FloatArray) -> IntArray:

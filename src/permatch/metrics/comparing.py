@@ -17,7 +17,12 @@ from permatch.metrics.comparison import (
 )
 from permatch.metrics.lists import check_scores
 from permatch.metrics.ranking import MeasureLike, evaluate, find_measures
-from permatch.metrics.significance import detectable_difference, holm, paired_tests
+from permatch.metrics.significance import (
+    check_resamples,
+    detectable_difference,
+    holm,
+    paired_tests,
+)
 from permatch.queries import QueryRows, check_grades, query_rows
 
 #: What rankers are compared by; the first decides on the queries most won and lost.
@@ -114,6 +119,8 @@ def _compare(
     differences = np.stack([values[i, j] - values[0, j] for i, j in pairs], axis=1)
     is_known = ~np.isnan(differences)
     tests: dict[int, _Test] = {}
+    n_tests = int((is_known.sum(axis=0) >= 2).sum())
+    n_resamples = check_resamples(n_resamples, n_tests)
     # Tests on the same queries share their draws.
     masks, group_of = np.unique(is_known, axis=1, return_inverse=True)
     for group, mask in enumerate(masks.T):
@@ -122,7 +129,7 @@ def _compare(
         columns = np.flatnonzero(group_of.ravel() == group)
         own = differences[np.ix_(mask, columns)]
         found = paired_tests(own, n_resamples, random_state)
-        least = detectable_difference(own)
+        least = detectable_difference(own, n_tests)
         for k, test, size in zip(columns.tolist(), found, least, strict=True):
             tests[k] = test.p_value, test.interval, float(size)
     adjusted = dict(zip(tests, holm([test[0] for test in tests.values()]), strict=True))

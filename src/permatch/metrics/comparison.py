@@ -14,6 +14,7 @@ from permatch.errors import InvalidOptionError
 from permatch.metrics.base import Measure
 from permatch.metrics.comparison_words import Columns, as_text, query_columns, row_columns
 from permatch.metrics.ranking import MeasureLike, find_measure
+from permatch.metrics.significance import LEVEL
 
 #: Values of a query that differ by rounding only are tied.
 ROUNDING = 1e-12
@@ -43,7 +44,8 @@ class ComparedMeasure:
     p_holm : float
         The same, corrected for all tests of the comparison by Holm's rule.
     detectable : float
-        The smallest true difference that so many queries show four times in five.
+        About the smallest true difference that so many queries show four times in five, at
+        5 % divided by the number of tests of the comparison.
     n_wins, n_losses, n_ties : int
         Queries on which the ranker is better, worse, and as good.
 
@@ -78,7 +80,7 @@ class ComparedMeasure:
     @property
     def is_significant(self) -> bool:
         """Whether the difference is significant at 5 %, after the correction."""
-        return self.p_holm <= 0.05
+        return self.p_holm <= LEVEL
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from permatch.metrics.significance import LEVEL
+
 #: A comparison, `permatch.metrics.RankerComparison`, and one of its rows.
 Comparison = Any
 Row = Any
@@ -116,15 +118,19 @@ def verdict(comparison: Comparison, row: Row) -> str:
     )
     n_unequal = row.n_wins + row.n_losses
     least = 2.0 ** (1 - n_unequal)
-    if least > 0.05:
+    if n_tests * least > LEVEL:
         return (
             f"{said} They differ on {_queries(n_unequal)}, where p cannot be below "
-            f"{least:.3g}: too few to tell."
+            f"{least:.3g}{_before(n_tests)}: too few to tell."
         )
     return (
         f"{said} A true difference of less than about {row.detectable:.2g} would be missed "
         f"on {row.n_queries} queries more than one time in five."
     )
+
+
+def _before(n_tests: int) -> str:
+    return " before the correction" if n_tests > 1 else ""
 
 
 def _queries(number: int) -> str:

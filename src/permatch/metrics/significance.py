@@ -1,6 +1,7 @@
 """Tests whether two methods differ on the same queries by more than chance."""
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,14 @@ from permatch._types import FloatArray, Seed
 from permatch._validation import check_count, check_rng, refuse_masked
 from permatch.errors import InvalidOptionError, InvalidQueriesError
 
-#: Differences this many standard errors wide are found four times in five, at 5 %.
-DETECTABLE = 2.8
+#: Adjusted p-values up to this are significant.
+LEVEL = 0.05
+
+#: More resamples no test needs.
+MAX_RESAMPLES = 10**7
+
+# The share of differences of a detectable size that are found.
+_POWER = 0.8
 
 # Numbers drawn together; bounds the memory.
 _DRAWS_TOGETHER = 1 << 20
@@ -93,7 +100,7 @@ def paired_tests(
 
     All columns see the same draws, so each test is the same alone and among others.
     """
-    n_resamples = check_count(n_resamples, "n_resamples", 1)
+    n_resamples = check_resamples(n_resamples)
     rng = check_rng(random_state)
     n, n_tests = differences.shape
     totals = differences.sum(axis=0)
@@ -122,12 +129,38 @@ def paired_tests(
     ]
 
 
-def detectable_difference(differences: FloatArray) -> FloatArray:
-    """Return the smallest true mean difference that shows four times in five, at 5 %.
+def check_resamples(n_resamples: Any, n_tests: int = 0) -> int:
+    """Return a number of resamples; refuse one with which no test could be significant.
 
-    Of differences (q, c), for a test over as many queries that vary as much, (c,).
+    With so few no p-value of `n_tests` is small enough after Holm's correction.
     """
-    return DETECTABLE * differences.std(axis=0, ddof=1) / np.sqrt(len(differences))
+    count = check_count(n_resamples, "n_resamples", 1)
+    if count > MAX_RESAMPLES:
+        raise InvalidOptionError(
+            f"n_resamples must be at most {MAX_RESAMPLES:,}; got {count}. 100,000 do for "
+            "most tests."
+        )
+    least = round(n_tests / LEVEL) - 1
+    if count < least:
+        tests = "a test" if n_tests == 1 else f"{n_tests} tests"
+        raise InvalidOptionError(
+            f"n_resamples must be at least {least} for {tests}, or no difference could be "
+            f"significant; got {count}. Take more."
+        )
+    return count
+
+
+def detectable_difference(differences: FloatArray, n_tests: int = 1) -> FloatArray:
+    """Return about the smallest true mean difference that shows four times in five.
+
+    Of differences (q, c), for a test over as many queries that vary as much, (c,), at 5 %
+    divided by the number of tests, which the smallest p-value has to meet by Holm's rule.
+    """
+    normal = NormalDist()
+    n_errors = round(
+        normal.inv_cdf(1.0 - 0.5 * LEVEL / n_tests) + normal.inv_cdf(_POWER), 1
+    )
+    return n_errors * differences.std(axis=0, ddof=1) / np.sqrt(len(differences))
 
 
 def holm(p_values: Any) -> FloatArray:

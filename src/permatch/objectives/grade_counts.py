@@ -38,6 +38,8 @@ from permatch.objectives.query_gram import cut_queries
 _OF_OFFSET, _OF_COEF, _OF_LOG_STD, _OF_LOG_SLOPE = 4.0, 0.7, 1.0, 1.0
 # The bounds of offsets, coefficients and logs: a line search must not leave float64.
 _MOST_ODDS, _MOST_LOG = 100.0, 6.0
+#: The largest sigma and slope.
+LARGEST = math.exp(_MOST_LOG)
 # Gauss-Hermite nodes around the mode of every list.
 _N_NODES = 11
 # Documents of a task, about.

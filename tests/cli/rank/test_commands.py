@@ -197,6 +197,17 @@ def test_how_sure_the_weights_are(call, files, tmp_path):
         assert "--inference needs weights with a" in " ".join(wrong.stderr.split())
 
 
+def test_advice_is_in_the_words_of_the_command_line(call, tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("1 qid:1 1:2 2:1\n0 qid:1 1:3 2:5\n")
+    more = ["--alpha", "1", "--inference", "sandwich"]
+    result = call("fit", path, "-m", tmp_path / "m.json", *more)
+    assert result.exit_code == FAILURE
+    words = " ".join(result.stderr.split())
+    assert "error: --inference sandwich needs at least 2 clusters" in words
+    assert "Use --inference laplace, or clusters that are smaller." in words
+
+
 @pytest.mark.parametrize("size", ["all", "grades", "pairs", "3", "5"])
 def test_subset_sizes(call, files, tmp_path, size):
     path = tmp_path / "m.json"
@@ -682,6 +693,8 @@ def test_cross_validation_against_another_method(call, files, tmp_path):
     assert [float(row["MAP against"]) for row in rows] == [row["MAP"] for row in own]
     text = call(*arguments, env={"COLUMNS": "80"}).stdout
     assert "rankmatch against ridge" in text
+    words = "Means here are over all test queries, above over folds"
+    assert words in " ".join(text.split())
     assert "…" not in text
     assert f"{row['n_losses']} lost" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -112,7 +112,7 @@ def test_what_people_read(folder, of_library):
 @pytest.mark.parametrize("columns", ["80", "100"])
 def test_measures_are_named_on_usual_terminals(folder, columns):
     names = folder / "old.json", folder / "new.json", folder / "test.txt"
-    args = ["compare", *names, "--metric", "NDCG(discount=letor)@5,MAP", "--resamples", 9]
+    args = ["compare", *names, "--metric", "NDCG(discount=letor)@5,MAP", "--resamples", 99]
     runner = CliRunner(env={"COLUMNS": columns})
     result = runner.invoke(app, ["rank", *map(str, args)])
     assert result.exit_code == OK, result.output
@@ -252,6 +252,20 @@ def test_what_is_wrong_is_said_before_anything_is_written(folder, tmp_path):
         assert result.stderr.count("\n") == 1
         assert words in result.stderr
         assert not page.exists()
+
+
+def test_a_run_cannot_tell_equal_queries_of_two_files_apart(folder, tmp_path):
+    twin = tmp_path / "twin.txt"
+    twin.write_text((folder / "test.txt").read_text())
+    files = folder / "test.txt", twin
+    result = call("evaluate", "--scores", folder / "new.run", *files)
+    assert result.exit_code == FAILURE
+    words = " ".join(result.stderr.split())
+    assert "query ids must differ between files where a TREC run has the scores" in words
+    assert f"200 is in {files[0]} and in {twin}. Measure them one by one." in words
+    both = tmp_path / "both.scores"
+    both.write_text(2 * (folder / "new.scores").read_text())  # by order
+    assert call("evaluate", "--scores", both, *files).exit_code == OK
 
 
 def test_evaluate_takes_a_run(folder):

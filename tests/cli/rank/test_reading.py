@@ -112,7 +112,9 @@ def test_fit(files, data, tmp_path):
 def test_predict(files, data, kind):
     _, test, options, model = files
     result = call("predict", model, test, "-f", kind, *options)
-    assert (result.exit_code, result.stderr) == (OK, "")
+    assert result.exit_code == OK
+    note = "columns taken in the order price, age, stock. --features names them."
+    assert (note in result.stderr) == (test.suffix in (".csv", ".parquet"))
     scores = pm.load(model).predict(data[1].X)
     if kind == "scores":
         assert list(map(float, result.stdout.split())) == scores.tolist()
@@ -136,7 +138,7 @@ def test_evaluate_and_compare(files, data, tmp_path):
         "evaluate", "--scores", given, test, "--metric", "NDCG@10", "--json", *options
     )
     assert by_scores["measures"] == found["measures"]
-    same = answer("compare", model, given, test, "--json", "--resamples", 9, *options)
+    same = answer("compare", model, given, test, "--json", "--resamples", 99, *options)
     assert same["comparisons"][0]["n_ties"] == N_QUERIES
 
 
@@ -187,7 +189,7 @@ def test_queries_need_not_be_together(data, tmp_path):
             )
             assert found["measures"][0]["mean"] == pytest.approx(expected)
             assert found["n_queries"] == N_QUERIES
-        same = answer("compare", path, given, file, "--json", "--resamples", 9, *options)
+        same = answer("compare", path, given, file, "--json", "--resamples", 99, *options)
         assert same["comparisons"][0]["n_ties"] == N_QUERIES
         page = tmp_path / "page.html"
         shown = call("show", path, file, "-q", 203, "-o", page, *options)
@@ -279,6 +281,27 @@ def test_columns_are_named(frame, data, tmp_path):
         *("fit", path, "-m", same, *by_order, "--feature-names", names),
         code=WRONG_USAGE,
     )
+
+
+def test_a_table_for_models_with_and_without_names(frame, data, tmp_path):
+    path, named, plain = (tmp_path / name for name in ("a.csv", "named.json", "p.json"))
+    frame[["stock", "label", "query", "price", "age"]].to_csv(path, index=False)
+    how = ["--grade", "label", "--qid", "query"]
+    own = data[0]
+    X = pd.DataFrame(own.X, columns=NAMES)
+    pm.RankMatch().fit(X, own.y, own.qid).save(named)
+    pm.RankMatch().fit(own.X, own.y, own.qid).save(plain)
+    words = "nothing says which column is which of its features. Name its columns"
+    refused(words, "compare", plain, named, path, *how)
+    more = ["--features", "price,age,stock", "--json", "--resamples", "99"]
+    (row, *_) = answer("compare", plain, named, path, *how, *more)["comparisons"]
+    assert row["n_ties"] == N_QUERIES  # the same model
+    args = "predict", named, path, "--qid", "query"
+    expected = call(*args)
+    assert (expected.exit_code, expected.stderr) == (OK, "")
+    assert call(*args, "--features", "stock,age,price").stdout == expected.stdout
+    words = "which knows them by name: 'age' not found in 'stock', 'price'. Drop"
+    refused(words, *args, "--features", "stock,price")
 
 
 def test_columns_of_text_are_named(frame, tmp_path):
@@ -430,8 +453,58 @@ def test_pipelines(frame, tmp_path, ending):
     numbers = frame[NAMES].to_numpy(), frame["label"], frame["query"]
     pm.RankMatch().fit(*numbers).save(unnamed)
     refused("cannot be used beside a pipeline", "compare", path, unnamed, file, *how)
-    same = ["--features", ",".join(NAMES), "--json", "--resamples", "9"]
+    same = ["--features", ",".join(NAMES), "--json", "--resamples", "99"]
     assert answer("compare", path, unnamed, file, *how, *same)["n_queries"] == N_QUERIES
+
+
+def test_ids_beside_a_pipeline_stay_as_they_are(frame, tmp_path):
+    frame["brand"] = "acme"
+    names = {100: "NA", 101: "null", 102: "nan"}
+    frame["query"] = [names.get(k, str(k)) for k in frame["query"]]
+    frame.loc[0, "name"] = ""
+    frame.loc[1, "name"] = "NA"
+    pipeline = make_pipeline(
+        pm.FeaturePreparation(categories=["brand"]), pm.RankMatch(qid="query")
+    )
+    pipeline.fit(frame[[*NAMES, "brand", "query"]], frame["label"])
+    path, file = tmp_path / "m.json", tmp_path / "new.csv"
+    pm.save(pipeline, path)
+    frame.to_csv(file, index=False)
+    result = call("predict", path, file, "--document", "name", "-f", "csv")
+    assert result.exit_code == OK, result.output
+    rows = [line.split(",")[:2] for line in result.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == frame["query"].tolist()
+    assert [row[1] for row in rows[:3]] == ["1", "NA", frame["name"][2]]
+    frame.loc[3, "query"] = ""
+    frame.to_csv(file, index=False)
+    words = "query ids must not be missing; 'query' is empty at row 3 (counted from 0) of"
+    refused(words, "predict", path, file)
+
+
+def test_tables_without_documents_are_called_so(frame, tmp_path):
+    frame["brand"] = "acme"
+    preparation = pm.FeaturePreparation(categories=["brand"])
+    pipeline = make_pipeline(preparation, pm.RankMatch(qid="query"))
+    pipeline.fit(frame[[*NAMES, "brand", "query"]], frame["label"])
+    prepared, plain, file = tmp_path / "p.json", tmp_path / "m.json", tmp_path / "a.csv"
+    pm.save(pipeline, prepared)
+    pm.RankMatch(qid="query").fit(frame[[*NAMES, "query"]], frame["label"]).save(plain)
+    empty = "must hold a table of judged documents; it is empty. Write a header with the"
+    for text, words in (
+        ("", empty),
+        ("\n", empty),
+        ("price,age,stock,brand,query\n", "must have at least one document; it has a he"),
+    ):
+        file.write_text(text)
+        refused(words, "predict", plain, file)
+        refused(words, "predict", prepared, file)
+
+
+def test_a_file_that_is_missing_is_named(files, tmp_path):
+    out = tmp_path / "out.txt"
+    words = "cannot open nofile.txt: No such file or directory. Check the path."
+    assert str(out) not in refused(words, "predict", files[3], "nofile.txt", "-o", out)
+    assert not out.exists()
 
 
 # ---- what is wrong, in words -------------------------------------------------------------

@@ -66,7 +66,8 @@ def main() -> None:
     a file of the same name and .query; or it is a table, CSV or Parquet, with a
     column of grades, one of query ids, and the features (--grade, --qid,
     --features).  Files are told apart by what is in them.  Documents of a query
-    need not be together.
+    need not be together.  A file of more than a million feature values, though, is
+    read in blocks by all commands but fit and cv, and has to be sorted by query.
 
     [bold]Examples[/bold]
 

@@ -171,7 +171,7 @@ def show_against(console: Console, comparison: RankerComparison) -> None:
     row = comparison.row(ranker)
     console.print(Text(verdict(comparison, row)))
     counts = f"{count_queries(row.n_wins)} won, {row.n_losses} lost, {row.n_ties} as good."
-    console.print(Text(counts))
+    console.print(Text(f"{counts} Means here are over all test queries, above over folds."))
 
 
 def _figures(comparison: RankerComparison, ranker: str, *, is_wide: bool) -> Table:

@@ -12,7 +12,7 @@ from permatch.cli.shared.steps import check_target, nothing_written_if_interrupt
 from permatch.cli.shared.terminal import print_summary
 
 #: More resamples no test needs.
-MAX_RESAMPLES = 10**9
+MAX_RESAMPLES = 10**7
 
 
 def compare(
@@ -39,7 +39,7 @@ def compare(
             "--resamples",
             min=1,
             max=MAX_RESAMPLES,
-            help="Resamples of the tests and intervals.",
+            help="Resamples of the tests and intervals, 20 per test or more.",
         ),
     ] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the tests.")] = 0,

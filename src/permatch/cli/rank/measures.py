@@ -14,7 +14,7 @@ from permatch.cli.rank.reading import read_grades
 from permatch.cli.rank.scoring import stream_scores
 from permatch.datasets.runs import Scored, document_names, is_run, read_source
 from permatch.datasets.sources import Copy
-from permatch.errors import LetorFileError
+from permatch.errors import InvalidQueriesError, LetorFileError
 from permatch.metrics import Measure, evaluate, find_measures
 
 #: Default measures: of a fit and a cross-validation, and of an evaluation.
@@ -91,6 +91,8 @@ def collect_scores(
                 documents += document_names(block)
             for kept, scores in zip(predicted, block.scores, strict=True):
                 kept.append(scores)
+    if any(map(is_run, files)):
+        _check_different(queries)
     joined = iter([np.concatenate(kept) for kept in predicted])
     judged = JudgedScores(
         np.concatenate(grades), [], np.concatenate(owners), queries, documents
@@ -109,6 +111,17 @@ def collect_scores(
             )
         found.append(scores)
     return replace(judged, scores=found)
+
+
+def _check_different(queries: list[tuple[str, Any]]) -> None:
+    """Refuse queries of one id in two files, which a run cannot tell apart."""
+    first: dict[Any, str] = {}
+    for name, query in queries:
+        if first.setdefault(query, name) != name:
+            raise InvalidQueriesError(
+                "query ids must differ between files where a TREC run has the scores; "
+                f"{query!r} is in {first[query]} and in {name}. Measure them one by one."
+            )
 
 
 def _blocks(name: Any, models: Any, columns: Columns) -> Iterable[Scored]:

@@ -118,7 +118,8 @@ class Columns:
         _column(
             "--features",
             "Features, in tables. Default: those of the model by name; for a fit, and if "
-            "they have no names, all other columns of numbers.",
+            "they have no names, all other columns of numbers. A model that knows its "
+            "features by name takes these of them, others take them in this order.",
             metavar="A,B,...",
             callback=check_names,
         ),

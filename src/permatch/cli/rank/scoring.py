@@ -54,6 +54,8 @@ def stream_scores(
         first = 0
         for data in blocks:
             inputs = [_inputs(model, data, columns) for model in models]
+            if not first and columns.features is None:
+                _tell_order(models, data)
             scores = [
                 model.predict(X, qid=data.qid)
                 for model, X in zip(models, inputs, strict=True)
@@ -70,10 +72,24 @@ def _table_blocks(
     if columns.qid is None:  # a model may know the column
         known_qid = (getattr(last_step(model), "qid", None) for model in models)
         columns = replace(columns, qid=next(filter(None, known_qid), None))
-    if any(split_pipeline(model)[0] is not None for model in models):
+    if any(_is_pipeline(model) for model in models):
         yield read_frame(path, columns.judged(has_grades=has_grades))
         return
     known = [_names(model) for model in models]
+    for names in filter(None, known):
+        if missing := [name for name in names if name not in (columns.names or names)]:
+            raise TableError(
+                "--features must name the features of the model, which knows them by name: "
+                f"{quoted(missing)} not found in {quoted(columns.names or [])}. Drop "
+                "--features, or add these."
+            )
+    if columns.names is None and any(known) and not all(known):
+        raise InvalidQueriesError(
+            "a model whose features have no names cannot be compared on a table with one "
+            f"that knows them by name, {quoted(next(filter(None, known)) or [])}: nothing "
+            "says which column is which of its features. Name its columns, in the order of "
+            "its features, among them those of the other: --features."
+        )
     features = None
     if all(names is not None for names in known):
         features = list(dict.fromkeys(chain(*filter(None, known))))
@@ -110,6 +126,10 @@ def _text_blocks(
         )
 
 
+def _is_pipeline(model: Any) -> bool:
+    return split_pipeline(model)[0] is not None
+
+
 def _names(model: Any) -> list[str] | None:
     """Return the columns that a ranker takes of a table, None if they have no names."""
     return Inputs.of(model).columns
@@ -117,10 +137,10 @@ def _names(model: Any) -> list[str] | None:
 
 def _inputs(model: Any, data: RankingData, columns: Columns) -> Any:
     """Return documents as a model takes them."""
-    if split_pipeline(model)[0] is not None:
+    if _is_pipeline(model):
         return data.X
     if is_table(data.X):  # read for a pipeline beside this model
-        chosen = columns.names or _names(model)
+        chosen = _names(model) or columns.names
         if chosen is None:
             raise InvalidQueriesError(
                 "a model whose features have no names cannot be used beside a pipeline on "
@@ -131,7 +151,7 @@ def _inputs(model: Any, data: RankingData, columns: Columns) -> Any:
     found = data.feature_names
     if found is None:
         return data.X
-    names = None if columns.features is not None else _names(model)
+    names = _names(model)
     if names is None:
         n_features = model.n_features_in_
         if len(found) != n_features:
@@ -148,6 +168,18 @@ def _inputs(model: Any, data: RankingData, columns: Columns) -> Any:
         )
     places = [found.index(name) for name in names]
     return data.X if found == names else data.X[:, places]
+
+
+def _tell_order(models: Sequence[Any], data: RankingData) -> None:
+    """Say in which order a model without names takes the columns of a table."""
+    found = data.feature_names
+    is_named = all(_is_pipeline(model) or _names(model) for model in models)
+    if found is not None and not is_named:
+        typer.echo(
+            f"note: {data.path}: the features of the model have no names; columns taken in "
+            f"the order {', '.join(found)}. --features names them.",
+            err=True,
+        )
 
 
 def prepared_features(model: Any, X: Any) -> FloatArray:

@@ -1,5 +1,6 @@
 """Numbers in words and tables, and the report of any fit."""
 
+import re
 from decimal import Decimal
 from math import isnan
 from typing import Any
@@ -48,6 +49,11 @@ def describe_model(
     return summary
 
 
+def as_options(text: str) -> str:
+    """Return the advice of the library in the words of the command line."""
+    return re.sub(r"cov_type='(\w+)'", r"--inference \1", text)
+
+
 def _add_errors(summary: dict[str, Any], posterior: Any) -> None:
     """Add standard errors and intervals to the coefficients, and what they mean."""
     columns = posterior.bse.tolist(), *posterior.conf_int().T.tolist()
@@ -62,7 +68,7 @@ def _add_errors(summary: dict[str, Any], posterior: Any) -> None:
         "interval": f"95 % {posterior.interval_name}",
         posterior.units: posterior.nobs,
         "clusters": posterior.n_clusters,
-        "notes": list(posterior.notes),
+        "notes": list(map(as_options, posterior.notes)),
     }
 
 

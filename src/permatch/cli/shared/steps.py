@@ -19,11 +19,12 @@ import typer
 
 from permatch._files import whole_file
 from permatch._progress import is_terminal, plans
-from permatch.cli.shared.report import plural
+from permatch.cli.shared.report import as_options, plural
 from permatch.cli.shared.terminal import INTERRUPTED, standard_output
 from permatch.errors import (
     InvalidOptionError,
     ModelFileError,
+    PermatchError,
     ServingWarning,
     TableError,
 )
@@ -180,7 +181,11 @@ def fit_and_save(
 
 def infer_and_save(model: Any, path: Path, cov_type: str, *data: Any) -> None:
     """Find out how sure the weights of a fitted model are, and save that with it."""
-    model.inference(*data, cov_type=cov_type)
+    try:
+        model.inference(*data, cov_type=cov_type)
+    except PermatchError as err:
+        err.args = (as_options(str(err)),)
+        raise
     model.save(path)
 
 

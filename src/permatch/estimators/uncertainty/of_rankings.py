@@ -165,7 +165,7 @@ class RankingInference:
             found: Any = _ByCounts(self._law_of(X), jobs, linear_scores(documents, coef))
         else:
             own = self.distribution(X, position_weights)
-            found = _ByLevels(own, getattr(self, "score_slope_", 1.0), jobs)
+            found = _ByLevels(own, self._slope_by_positions(), jobs)
 
         def infer(weights: FloatArray) -> FloatArray:
             return found.infer(linear_scores(documents, weights))
@@ -258,7 +258,7 @@ def _weights(queries: QuerySet) -> FloatArray:
 
 def _documents_of(model: Any, X: Any) -> Any:
     """Return the documents of one query as the model sees them."""
-    documents = model._check_new(X)
+    documents = model._check_one(X)
     if model.scaling is None:
         return documents
     starts = np.array([0, documents.shape[0]])

@@ -7,7 +7,7 @@ A list has a shift t.  Given it, the grades of its documents are independent,
 with levels u that rise from 0 to 1, scores s_i less their mean, and what is known of the
 list in z: the mean of its scores and the log of its length.  Given how many documents have
 every grade, all that is left is ``exp(sum_i u_l s_i)``: the law of rankings with known
-counts, whatever a, b and sigma.
+counts, whatever a, b and sigma, if the weight of a grade is the same in all lists.
 
 Integrals over t are sums over equally spaced nodes.  Chances by t have no singularity
 within a distance of pi of the real axis, so that a spacing h leaves an error of about
@@ -223,7 +223,7 @@ class GradeLaw:
         With n documents the integrand is a polynomial of degree n - 1.
         """
         chances = self._chances(shifted)
-        middle = _above(chances, 0.5)
+        middle = np.clip(_above(chances, 0.5), 0.0, 1.0)  # rounding takes it beyond
         variances = (middle * (1.0 - middle)).sum(axis=0)
         sizes = chances.sum(axis=0)
         wanted = 4.0 + 0.5 * math.pi * sizes / np.sqrt(variances + 1e-300) / coarseness
