@@ -81,17 +81,21 @@ def _report(console: Console, found: dict[str, Any]) -> None:
     """Print a line per task, event and method."""
     from reproduce.experiments.relevance import FIGURES as NAMES
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("lists", "grade", "probabilities"):
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("lists", "grade", "method"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("calibration error", "Brier score", "log-loss", "error, pooled"):
-        table.add_column(heading, justify="right")
+    for heading in ("ECE", "Brier score", "log-loss", "pooled"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for line in found["summary"]:
         cells = []
         for name in NAMES:
             own = line[name]
-            spread = "" if own["spread"] is None else f" ± {own['spread']:.4f}"
-            cells.append(f"{own['mean']:.4f}{spread}")
-        cells.append(f"{line['pooled_error']:.4f}")
+            spread = "" if own["spread"] is None else f" ± {own['spread']:.3f}"
+            cells.append(f"{own['mean']:.3f}{spread}")
+        cells.append(f"{line['pooled_error']:.3f}")
         table.add_row(line["task"], line["event"], line["method"], *cells)
     console.print(table)
+    console.print(
+        "\nMeans and standard deviations over folds or sets of lists. ECE: expected "
+        "calibration error; pooled: that over the documents of all of them.\n"
+    )
