@@ -75,7 +75,8 @@ def test_clearly_ahead_is_what_the_rule_says(config, rows, saved, said):
 
     def changed(row):
         less = 0.0 if row["method"] == "unweighted" else saved[row["gap"]]
-        return row | {"losses": [loss - less for loss in hardness[row["gap"]]]}
+        hard = enumerate(hardness[row["gap"]])
+        return row | {"losses": [loss - less * (1.0 + 0.01 * k) for k, loss in hard]}
 
     page = house_page(config, load_house(config.data), [changed(row) for row in rows])
     assert said in words(page.render())
