@@ -74,11 +74,11 @@ def write_folder(folder, n_queries, n_files=20):
 def problem_of(*data, n_jobs=2):
     """Return the problem that a fit of whole lists solves."""
     from permatch._tables import Roles
-    from permatch.distributed import open_queries
 
     X, *roles = data
-    shards = open_queries(X, Roles(*roles)).shards
-    return pm.RankMatch(n_jobs=n_jobs)._problem(shards, n_jobs)
+    model = pm.RankMatch(n_jobs=n_jobs)
+    _, shards = model._open(X, Roles(*roles), None)
+    return model._problem(shards, n_jobs)
 
 
 def measure_times(folder, n_queries, repeats):
