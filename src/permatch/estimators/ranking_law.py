@@ -28,9 +28,8 @@ _LEARNED = ("grade_offsets_", "shift_coef_", "shift_std_", "score_slope_")
 class RankingLaw(BaseRanker):
     """A ranker whose scores are those of a distribution over rankings.
 
-    Subclasses set ``level_weights_``, ``level_shares_``, ``grades_`` and
-    ``grade_levels_``, and learn how many documents of every grade a list has by
-    `_learn_counts`.  Where ``level_weights_`` is None, the weights of positions are the
+    Subclasses set ``level_weights_``, ``grades_`` and ``grade_levels_``, and learn how many
+    documents of every grade a list has by `_learn_counts`.  Where ``level_weights_`` is None, the weights of positions are the
     means of `position_weights` over the positions of every grade.
 
     Notes
@@ -50,7 +49,6 @@ class RankingLaw(BaseRanker):
     n_jobs: int | None
     position_weights: Any = None
     level_weights_: FloatArray | None
-    level_shares_: FloatArray
     grades_: IntArray
     grade_levels_: FloatArray
     grade_offsets_: FloatArray
