@@ -29,8 +29,9 @@ class RankingLaw(BaseRanker):
     """A ranker whose scores are those of a distribution over rankings.
 
     Subclasses set ``level_weights_``, ``grades_`` and ``grade_levels_``, and learn how many
-    documents of every grade a list has by `_learn_counts`.  Where ``level_weights_`` is None, the weights of positions are the
-    means of `position_weights` over the positions of every grade.
+    documents of every grade a list has by `_learn_counts`.  Where ``level_weights_`` is
+    None, the weights of positions are the means of `position_weights` over the positions of
+    every grade.
 
     Notes
     -----
